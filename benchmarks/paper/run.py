@@ -52,7 +52,7 @@ def run(groups: Sequence[Group], out: Path) -> Path:
     jobs = [job for job in _jobs(groups) if results.get(*job.key) is None]
     with progress_bar("Measuring", len(jobs)) as bar:
         for job in jobs:
-            bar.what = f"Measuring {job.label}"
+            bar.name = f"Measuring {job.label}"
             results.put({"name": job.key[-1]} | job.work(), *job.key)
             bar.update()
     return write_report(results, groups[0].plan.left_out)

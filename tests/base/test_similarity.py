@@ -172,7 +172,7 @@ def test_pruned_search_equals_scoring_everything(problem, slack):
     bound = {}
     if slack is not None:
         mu = mu - np.float32(0.5)  # most of them negative
-        bound = {"most": lambda: slack * float(sigma2.max())}
+        bound = {"bound": lambda: slack * float(sigma2.max())}
     expected, expected_scores, expected_sigma2 = everything(mu, sigma2, k, beta)
     rows, scores, found, variances = best_rows(mu, Moments(mu, sigma2), k, beta, **bound)
     assert rows.tolist() == expected
@@ -216,6 +216,6 @@ def test_negative_similarities_are_searched_in_passes_that_grow_fast(most, beta)
     rng = np.random.default_rng(0)
     mu = -np.abs(rng.normal(0.3, 0.1, 16_000)).astype(np.float32) - np.float32(0.1)
     variances = Moments(mu, 0.05 + 0.001 * rng.random(16_000))
-    rows = best_rows(mu, variances, 10, beta, most=lambda: most)[0]
+    rows = best_rows(mu, variances, 10, beta, bound=lambda: most)[0]
     assert rows.tolist() == everything(mu, variances.sigma2, 10, beta)[0]
     assert variances.asked < (1000 if most < 1 or not beta else 40_000)

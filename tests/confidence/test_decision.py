@@ -47,10 +47,10 @@ def test_of_several_things_that_cannot_be_named_the_reason_says_that_there_are_s
         ((0.70,), (), {"threshold": 0.7}, "abstain"),
         ((1.0,), (), {"threshold": np.inf}, "abstain"),
         ((0.9,), (), {"unfamiliar": "the question is in Thai"}, "answer"),
-        # Underspecified, however sure its hits are.
+        # Underspecified, however sure its hits are, and if its readings were forgotten.
         ((0.99, CLARIFY_FROM), TWO, {}, "clarify"),
-        # It may mean several things, of which less than two can be named.
-        ((0.9, CLARIFY_FROM), (), {}, "abstain"),
+        ((0.9, CLARIFY_FROM), (), {}, "clarify"),
+        # It may mean several things, of which one can be named.
         ((0.99, 0.99), TWO[:1], {}, "abstain"),
         # It says what it means.
         *(((0.6, unsaid), some, {}, "answer") for unsaid, some in CLEAR),
@@ -81,7 +81,7 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
     ("decided", "code", "reason"),
     [
         (decide_one(0.9), "answered", "The documents seem to answer this."),
-        (decide_one(0.9, 0.9), "uncertain", SENTENCES["several"]),
+        (decide_one(0.9, 0.9), "underspecified", "What exactly do you mean?"),
         (decide_one(0.9, 0.9, TWO), "underspecified", "Do you mean the printer or the scanner?"),
         (decide_one(0.02, in_corpus=0.03), "no_answer", SENTENCES["no_answer"]),
         (decide_one(0.08, in_corpus=0.1), "uncertain", SENTENCES["uncertain"]),
@@ -104,6 +104,7 @@ def test_the_reason_is_a_sentence_without_figures_and_a_code(decided, code, reas
 GERMAN = {
     "answered": "Das steht in den Dokumenten.",
     "underspecified": "Meinen Sie {others} oder {last}?",
+    "unclear": "Was genau meinen Sie?",
 }
 
 
@@ -111,6 +112,7 @@ def test_sentences_are_phrased_once_and_clarifying_questions_are_still_understoo
     for code, sentence in GERMAN.items():
         monkeypatch.setitem(SENTENCES, code, sentence)
     assert decide_one(0.9).reason == "Das steht in den Dokumenten."
+    assert decide_one(0.9, 0.9).reason == "Was genau meinen Sie?"
     asked = decide_one(0.9, 0.9, TWO).clarifying_question
     assert asked == "Meinen Sie the printer oder the scanner?"
     assert extract_labels(asked) == ["the printer", "the scanner"]

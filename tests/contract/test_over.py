@@ -547,7 +547,7 @@ def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(
     over.save(tmp_path)
     question = LONG[3].split(".")[0]
     expected = theirs.hits(over, question)
-    monkeypatch.setattr(learn, "_KNOWN", deque())  # as in another process
+    monkeypatch.setattr(learn, "_RECENT", deque())  # as in another process
     EMBEDDED.clear()
     again = type(over).load(tmp_path, over=store, fit=False, details=True)
     assert again.index.gate.threshold == 0.7
@@ -603,7 +603,7 @@ def test_another_over_what_lists_nothing_has_the_fit_that_is_known(kind, store, 
     expected = theirs.hits(over, question)
     assert theirs.hits(theirs.over(store, **options), question) == expected
     over.save(tmp_path)
-    learn._KNOWN.clear()  # as in another process
+    learn._RECENT.clear()  # as in another process
     arguments = dict(zip(["embedding"], options.values(), strict=False))
     type(over).load(tmp_path, over=store, fit=False, **arguments)
     again = theirs.over(store, **options)

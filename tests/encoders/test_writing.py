@@ -24,5 +24,5 @@ def test_a_text_without_letters_is_written_in_nothing(text):
 def test_texts_are_written_in_what_enough_of_them_are_in_the_most_frequent_first():
     texts = ["这座桥"] * 5 + ["the bridge"] * 94 + ["мост"]
     assert writing.writings(texts) == (writing.LATIN, "Chinese or Japanese characters")
-    assert writing.writings(texts, least=0.5) == (writing.LATIN,)
+    assert writing.writings(texts, share=0.5) == (writing.LATIN,)
     assert writing.writings(["1984"]) == ()

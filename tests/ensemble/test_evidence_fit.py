@@ -108,7 +108,7 @@ def test_deviation_counts_only_where_other_corpora_say_what_it_means():
     # There the second is as sure, of passages that answer nothing.
     sure = replace(other, similarities=[other.similarities[0], 2 * other.similarities[1][:, ::-1]])
     alone, together = (
-        dict(zip(FEATURES, learned(fit_set(foreign=0.5), others=others).weights, strict=True))
+        dict(zip(FEATURES, learned(fit_set(foreign=0.5), extras=others).weights, strict=True))
         for others in ((), [sure])
     )
     assert alone["deviation"] == 0

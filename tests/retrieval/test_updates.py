@@ -64,7 +64,7 @@ def test_only_files_are_replaced_and_removed_whatever_the_source_of_other_passag
     retriever, source
 ):
     retriever.add(["a note"], ["note"], [{} if source is None else {"source": source}])
-    replace_files(retriever, [document("a.md", "five")], gone=["b.md"])
+    replace_files(retriever, [document("a.md", "five")], removals=["b.md"])
     ends = {p.text.split()[-1]: p.metadata.get("source") for p in retriever.passages()}
     assert ends == {"five": "a.md", "note": source}
     changes = changes_since(retriever, {"c.md": "cd"})

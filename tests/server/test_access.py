@@ -176,6 +176,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for(end):
 
 @pytest.mark.parametrize(("length", "status"), [(10, 200), (11, 422)])
 async def test_an_answer_that_would_be_too_long_is_refused(length, status):
-    found, body = await answered({"type": "http.request", "body": b"x" * length}, most=10)
+    found, body = await answered({"type": "http.request", "body": b"x" * length}, limit=10)
     assert found == status
     assert status == 200 or b"more than 10 bytes; ask for fewer" in body

@@ -81,12 +81,12 @@ class Advice(Record):
         """
         contains = 1 - _SURE if self.verdict == "no" else _SURE
         unclear = _SURE if self.verdict == "clarify" else 1 - _SURE
-        made = Opinion(contains, unclear=unclear)
+        opinion = Opinion(contains, unclear=unclear)
         if self.verdict == "clarify":
-            return replace(made, options=_as_titles(self.options))
+            return replace(opinion, options=_as_titles(self.options))
         if self.verdict == "no":
-            return replace(made, rewrite=_as_question(self.rewrite, case.question))
-        return replace(made, passage=self.passage - 1 if 1 <= self.passage <= SHOWN else 0)
+            return replace(opinion, rewrite=_as_question(self.rewrite, case.question))
+        return replace(opinion, passage=self.passage - 1 if 1 <= self.passage <= SHOWN else 0)
 
 
 def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
@@ -96,9 +96,9 @@ def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
     return lines if 2 <= len(lines) <= MOST_READINGS and distinct and all(lines) else ()
 
 
-def _as_question(rewrite: str, asked: str) -> str:
+def _as_question(rewrite: str, lines: str) -> str:
     """Return a rewrite as one line, if it is not the question itself; else ""."""
-    line, question = clean_line(rewrite), " ".join(asked.rpartition("\n")[2].split())
+    line, question = clean_line(rewrite), " ".join(lines.rpartition("\n")[2].split())
     return "" if line.casefold() == question.casefold() or len(line) > LONGEST_QUESTION else line
 
 
@@ -161,7 +161,7 @@ def read_reply(reply: str) -> Advice | None:
     >>> read_reply("It depends.")
     """
     behind = _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
-    verdicts = [one for one in _objects(behind[-_MOST_READ:]) if "verdict" in one]
+    verdicts = [item for item in _objects(behind[-_MOST_READ:]) if "verdict" in item]
     return _as_advice(verdicts[-1]) if verdicts else None
 
 
@@ -170,8 +170,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     at = text.find("{")
     while at >= 0:
         try:
-            found, end = _DECODER.raw_decode(text, at)
-            yield found
+            item, end = _DECODER.raw_decode(text, at)
+            yield item
         except json.JSONDecodeError as error:
             end = max(error.pos, at + 1)
         except RecursionError:
@@ -179,17 +179,17 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         at = text.find("{", end)
 
 
-def _as_advice(known: object) -> Advice | None:
+def _as_advice(value: object) -> Advice | None:
     """Convert a JSON object, or what was passed as advice, to advice; None if it is none."""
-    known = vars(known) if isinstance(known, Advice) else known
-    if not isinstance(known, Mapping):
+    value = vars(value) if isinstance(value, Advice) else value
+    if not isinstance(value, Mapping):
         return None
     names = ("verdict", "options", "rewrite")
     try:
-        advice = Advice.restore({name: known[name] for name in names if known.get(name)})
+        advice = Advice.restore({name: value[name] for name in names if value.get(name)})
     except ValueError:
         return None
-    passage = known.get("passage")
+    passage = value.get("passage")
     is_number = isinstance(passage, int | float) and 1 <= passage <= SHOWN
     return replace(advice, passage=int(cast(float, passage))) if is_number else advice
 
@@ -212,7 +212,7 @@ async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -
 
     async def ask_one(case: Case) -> Opinion:
         async with places:
-            with span("advice") as told:
+            with span("advice") as facts:
                 begun = time.monotonic()
                 # A task of its own: an advisor that is cancelled does not cancel the search.
                 task = asyncio.create_task(_opinion(advisor, model, case))
@@ -220,15 +220,15 @@ async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -
                     await asyncio.wait([task], timeout=timeout)
                 finally:
                     task.cancel()  # if it takes too long, or the search is cancelled
-                said = Opinion(failure=f"it took more than {timeout:g} seconds")
+                opinion = Opinion(failure=f"it took more than {timeout:g} seconds")
                 if task.done():
                     failed = Opinion(failure="it failed with CancelledError")
-                    said = failed if task.cancelled() else task.result()
-                told |= {"tokens": said.tokens, "failed": bool(said.failure)}
-                return replace(said, seconds=time.monotonic() - begun)
+                    opinion = failed if task.cancelled() else task.result()
+                facts |= {"tokens": opinion.tokens, "failed": bool(opinion.failure)}
+                return replace(opinion, seconds=time.monotonic() - begun)
 
     opinions = [*await asyncio.gather(*map(ask_one, cases))]
-    if failures := [one.failure for one in opinions if one.failure]:
+    if failures := [opinion.failure for opinion in opinions if opinion.failure]:
         _log.warning(
             "The advisor gave no advice on %s (most recently, %s); the gate decides without.",
             pluralize(len(failures), "question"),
@@ -245,13 +245,13 @@ async def ask_rewriter(
     timeout: float,
 ) -> list[Opinion]:
     """Take the rewrites of a second advisor, if there is one, for the opinions that decline."""
-    made, rows = [*opinions], np.flatnonzero(declined).tolist()
+    pool, rows = [*opinions], np.flatnonzero(declined).tolist()
     if rewriter is not None:
-        written = await ask_advisor(rewriter, [cases[row] for row in rows], timeout)
-        for row, second in zip(rows, written, strict=True):
-            calls, seconds = made[row].calls + 1, made[row].seconds + second.seconds
-            made[row] = replace(made[row], rewrite=second.rewrite, calls=calls, seconds=seconds)
-    return made
+        rewrites = await ask_advisor(rewriter, [cases[row] for row in rows], timeout)
+        for row, extra in zip(rows, rewrites, strict=True):
+            calls, seconds = pool[row].calls + 1, pool[row].seconds + extra.seconds
+            pool[row] = replace(pool[row], rewrite=extra.rewrite, calls=calls, seconds=seconds)
+    return pool
 
 
 async def _opinion(advisor: Advisor, model: DecisionModel | None, case: Case) -> Opinion:

@@ -80,8 +80,8 @@ class Case:
         if turns:
             state["turns"] = turns
         texts = self.texts[:SHOWN]
-        each = (_LARGEST - _size(state)) // max(1, len(texts))
-        passages = {str(at): _cut(text, each) for at, text in enumerate(texts, start=1)}
+        budget = (_LARGEST - _size(state)) // max(1, len(texts))
+        passages = {str(at): _cut(text, budget) for at, text in enumerate(texts, start=1)}
         return state | {"passages": passages}
 
     @property
@@ -94,33 +94,33 @@ class Case:
             str(at): f"The passage {at} in `passages` contains the answer."
             for at in range(1, len(self.texts[:SHOWN]) + 1)
         }
-        asked = {
+        asks = {
             "contains": {"type": "noul", "instructions": _CONTAINS, "criteria": criteria},
             "passage": _choice(_PASSAGE, passages, NONE, "No passage contains the answer."),
         }
         if len(self.readings) > 1 and self.underspecified >= _WORTH_ASKING:
-            named = {str(at): title for at, title in enumerate(self.readings, start=1)}
-            asked["meaning"] = _choice(_MEANING, named, UNCLEAR, "The question does not say which.")
-        return asked
+            titles = {str(at): title for at, title in enumerate(self.readings, start=1)}
+            asks["meaning"] = _choice(_MEANING, titles, UNCLEAR, "The question does not say which.")
+        return asks
 
 
-def _choice(asked: str, options: Mapping[str, str], none: str, means: str) -> dict[str, Any]:
-    """Return the question for one of some options, or for `none` of them, the last option."""
-    return {"type": "choice", "instructions": asked, "criteria": {**options, none: means}}
+def _choice(text: str, options: Mapping[str, str], fallback: str, means: str) -> dict[str, Any]:
+    """Return the question for one of some options; the last option, `fallback`, is none of them."""
+    return {"type": "choice", "instructions": text, "criteria": {**options, fallback: means}}
 
 
 def _size(state: object) -> int:
     return len(json.dumps(state, ensure_ascii=False).encode())
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(text: str, limit: int) -> str:
     """Cut a text at the end of a sentence so that it takes at most some bytes as JSON."""
-    if _size(text) <= most:
+    if _size(text) <= limit:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if _size(text[:middle]) <= most else (low, middle - 1)
+        low, high = (middle, high) if _size(text[:middle]) <= limit else (low, middle - 1)
     ends = [end.end() for end in SENTENCE_END.finditer(text, 0, low)]
     return text[: ends[-1] if ends and ends[-1] > low // 2 else low].rstrip()
 
@@ -170,10 +170,10 @@ def _asking(model: Any, request: type) -> DecisionModel:  # noqa: ANN401
 
         types = get_type_hints(request, include_extras=True)
         place = "state" if "state" in types else "input"
-        known = questions
+        forms = questions
         if place == "input":
-            known = {name: _for_openai(question) for name, question in questions.items()}
-        typed = TypeAdapter(types["questions"]).validate_python(known)
+            forms = {name: _for_openai(question) for name, question in questions.items()}
+        typed = TypeAdapter(types["questions"]).validate_python(forms)
         return model.invoke({place: state, "questions": typed})
 
     return ask
@@ -181,11 +181,11 @@ def _asking(model: Any, request: type) -> DecisionModel:  # noqa: ANN401
 
 def _for_openai(question: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a question to the form of OpenAI's Decisions API, in which a yes has no criteria."""
-    asked, criteria = str(question["instructions"]), question["criteria"]
+    text, criteria = str(question["instructions"]), question["criteria"]
     if question["type"] == "choice":
-        return {"type": "choice", "instructions": asked, "choices": criteria}
-    asked += f" Yes: {criteria['true']} No: {criteria['false']}"
-    return {"type": "predicate", "instructions": asked}
+        return {"type": "choice", "instructions": text, "choices": criteria}
+    text += f" Yes: {criteria['true']} No: {criteria['false']}"
+    return {"type": "predicate", "instructions": text}
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ class SystemOne:
         headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         end = time.monotonic() + self.timeout
         for tries_left in (1, 0):
-            left = max(end - time.monotonic(), 1e-3)
-            options: dict[str, Any] = {"headers": headers, "timeout": left / (tries_left + 1)}
+            seconds = max(end - time.monotonic(), 1e-3)
+            options: dict[str, Any] = {"headers": headers, "timeout": seconds / (tries_left + 1)}
             try:
                 reply = self._client.post(self.address, json=body, **options)
             except httpx.TimeoutException:
@@ -297,7 +297,7 @@ def _as_item(name: str, question: Mapping[str, Any]) -> dict[str, Any]:
     item = {"name": name} | _for_openai(question)
     if "choices" in item:
         offered = item["choices"].items()
-        item["choices"] = [{"value": value, "description": told} for value, told in offered]
+        item["choices"] = [{"value": value, "description": text} for value, text in offered]
     return item
 
 
@@ -336,22 +336,22 @@ def read_answers(reply: object, case: Case) -> Opinion:
     """
     whole = _mapping(reply)
     answers = _by_name(whole.get("answers"))
-    missing, taken = list[str](), dict[str, Any]()
-    for name, asked in case.questions.items():
+    missing, shares = list[str](), dict[str, Any]()
+    for name, question in case.questions.items():
         try:
             answer = _mapping(answers.get(name))
             if name == "contains":
-                taken[name] = _probability_of(answer)
+                shares[name] = _probability_of(answer)
             else:
-                taken[name] = _probabilities_of(answer, [*asked["criteria"]])
+                shares[name] = _probabilities_of(answer, [*question["criteria"]])
         except ValueError as error:
             missing.append(f"{name} ({error})")
-    passages, meaning = taken.get("passage", ()), taken.get("meaning", ())
-    given = [taken["contains"]] if "contains" in taken else []
-    given += [1 - passages[-1]] if passages else []
+    passages, meaning = shares.get("passage", ()), shares.get("meaning", ())
+    votes = [shares["contains"]] if "contains" in shares else []
+    votes += [1 - passages[-1]] if passages else []
     best = max(range(len(passages) - 1), key=passages.__getitem__, default=0)
     return Opinion(
-        share_of(sum(map(odds_of, given)) / len(given)) if given else None,
+        share_of(sum(map(odds_of, votes)) / len(votes)) if votes else None,
         best,
         unclear=meaning[-1] if meaning else None,
         meaning=tuple(meaning[:-1]),
@@ -363,16 +363,16 @@ def read_answers(reply: object, case: Case) -> Opinion:
 def _mapping(value: object) -> Mapping[Any, Any]:
     """Return a mapping, or the fields of an object of pydantic; none of anything else."""
     dump = getattr(value, "model_dump", None)
-    known = dump() if callable(dump) else value
-    return known if isinstance(known, Mapping) else {}
+    fields = dump() if callable(dump) else value
+    return fields if isinstance(fields, Mapping) else {}
 
 
 def _by_name(answers: object) -> dict[Any, Any]:
     """Return answers by the name of their question, of a mapping or a list."""
     if isinstance(answers, Mapping):
         return {**answers}
-    several = answers if isinstance(answers, list | tuple) else []
-    return {_mapping(one).get("name"): one for one in several}
+    items = answers if isinstance(answers, list | tuple) else []
+    return {_mapping(item).get("name"): item for item in items}
 
 
 def _probability_of(answer: Mapping[Any, Any]) -> float:
@@ -386,14 +386,14 @@ def _probabilities_of(answer: Mapping[Any, Any], options: Sequence[str]) -> list
     _kind_of(answer, "choice")
     if (choice := answer.get("choice")) is not None and choice not in options:
         raise ValueError(f"{_shown(choice)} was not offered")
-    told = answer.get("probabilities")
-    if isinstance(told, list | tuple):
-        told = {_mapping(one).get("value"): _mapping(one).get("probability") for one in told}
-    if not isinstance(told, Mapping) or not told:
+    table = answer.get("probabilities")
+    if isinstance(table, list | tuple):
+        table = {_mapping(item).get("value"): _mapping(item).get("probability") for item in table}
+    if not isinstance(table, Mapping) or not table:
         raise ValueError("no probabilities")
-    if strange := [name for name in told if name not in options]:
+    if strange := [name for name in table if name not in options]:
         raise ValueError(f"{_shown(strange[0])} was not offered")
-    shares = [_share(told.get(name, 0.0)) for name in options]
+    shares = [_share(table.get(name, 0.0)) for name in options]
     if abs(sum(shares) - 1) > _SUMS:
         raise ValueError(f"expected probabilities that sum to 1, got {sum(shares):.3g}")
     return [share / sum(shares) for share in shares]

@@ -81,11 +81,11 @@ class AdviceLog:
     ) -> None:
         """Append a line for each question."""
         lines = []
-        for question, old, new, said in zip(questions, before, after, opinions, strict=True):
-            change = old.action, new.action, old.confidence, new.confidence
-            told = new.advice, new.advice_probability, new.advice_calls, new.advice_tokens
-            how = round(said.seconds, 3), is_shadow, question if self.with_text else ""
-            row = LoggedAdvice(time.time(), question_hash(question), *change, *told, *how)
+        for question, prior, final, opinion in zip(questions, before, after, opinions, strict=True):
+            change = prior.action, final.action, prior.confidence, final.confidence
+            advice = final.advice, final.advice_probability, final.advice_calls, final.advice_tokens
+            how = round(opinion.seconds, 3), is_shadow, question if self.with_text else ""
+            row = LoggedAdvice(time.time(), question_hash(question), *change, *advice, *how)
             lines.append(json.dumps(row.metadata(), ensure_ascii=False) + "\n")
         # One call, so that the lines of several processes do not mix.
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -97,34 +97,34 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     >>> apply_opinion(found, unclear).reason
     'Do you mean rent or deposit?'
     """
-    missing = "; ".join(f"not given: {one}" for one in opinion.missing)
+    missing = "; ".join(f"not given: {name}" for name in opinion.missing)
     costs: dict[str, Any] = {"advice_calls": opinion.calls, "advice_tokens": opinion.tokens}
     if opinion.contains is None and opinion.unclear is None:
         return replace(decision, advice=f"none: {opinion.failure or missing}", **costs)
-    made, threshold = decision, decision.threshold if opinion.contains is None else EVEN
+    outcome, threshold = decision, decision.threshold if opinion.contains is None else EVEN
     if opinion.unclear is not None:
-        made = decide_again(_at_its_word(decision, opinion), threshold)
+        outcome = decide_again(_at_its_word(decision, opinion), threshold)
     elif decision.action != "clarify":
-        made = decide_as_clear(_at_its_word(decision, opinion), threshold)
-    said = _VERDICTS[made.action]
+        outcome = decide_as_clear(_at_its_word(decision, opinion), threshold)
+    verdict = _VERDICTS[outcome.action]
     if opinion.unclear is None and opinion.contains is not None:  # a clarifying question stays
-        said = "answer" if opinion.contains > EVEN else "no"
-    advice = "; ".join(filter(None, (said, missing)))
-    return replace(made, advice=advice, advice_probability=opinion.contains, **costs)
+        verdict = "answer" if opinion.contains > EVEN else "no"
+    advice = "; ".join(filter(None, (verdict, missing)))
+    return replace(outcome, advice=advice, advice_probability=opinion.contains, **costs)
 
 
 def decide_as_clear(decision: Decision, threshold: float) -> Decision:
     """Repeat a decision at another threshold, but do not ask which reading is meant."""
-    made = decide_again(replace(decision, underspecified=0.0), threshold)
-    return replace(made, underspecified=decision.underspecified)
+    outcome = decide_again(replace(decision, underspecified=0.0), threshold)
+    return replace(outcome, underspecified=decision.underspecified)
 
 
 def _at_its_word(decision: Decision, opinion: Opinion) -> Decision:
     """Return a decision with an opinion's probabilities and options in place of the search's."""
     readings = decision.readings
-    sure, known = decision.confidence, decision.in_corpus
+    sure, in_corpus = decision.confidence, decision.in_corpus
     if opinion.contains is not None:
-        sure = known = min(max(opinion.contains, _LEAST), 1 - _LEAST)
+        sure = in_corpus = min(max(opinion.contains, _LEAST), 1 - _LEAST)
     unsaid = decision.underspecified if opinion.unclear is None else opinion.unclear
     if opinion.meaning:  # of readings that the search has found: both are evidence
         unsaid = share_of(odds_of(decision.underspecified) + odds_of(unsaid) + _MEANT)
@@ -132,18 +132,18 @@ def _at_its_word(decision: Decision, opinion: Opinion) -> Decision:
         count = len(opinion.options)
         readings = tuple(_reading(title, readings, count) for title in opinion.options)
     elif len(opinion.meaning) > 1:
-        told = sorted(zip(opinion.meaning, readings, strict=False), key=lambda pair: -pair[0])
-        readings = (*(reading for _, reading in told), *readings[len(told) :])
+        ranking = sorted(zip(opinion.meaning, readings, strict=False), key=lambda pair: -pair[0])
+        readings = (*(reading for _, reading in ranking), *readings[len(ranking) :])
     elif opinion.unclear and opinion.unclear > EVEN and len(readings) == 1:
         readings = ()  # it is not the only one
     return replace(
-        decision, confidence=sure, in_corpus=known, underspecified=unsaid, readings=readings
+        decision, confidence=sure, in_corpus=in_corpus, underspecified=unsaid, readings=readings
     )
 
 
 def _reading(title: str, readings: Sequence[Reading], count: int) -> Reading:
     """Return the known reading that a title names; if there is none, one without passages."""
-    named = find_positions(title, [reading.title for reading in readings]) or []
-    if len(named) != 1:
+    positions = find_positions(title, [reading.title for reading in readings]) or []
+    if len(positions) != 1:
         return Reading(title, (), 1 / count)
-    return replace(readings[named[0]], title=title)
+    return replace(readings[positions[0]], title=title)

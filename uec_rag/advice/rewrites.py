@@ -40,47 +40,47 @@ def changes_subject(question: str, rewrite: str, texts: Iterable[str]) -> bool:
     >>> [changes_subject(asked, f"How long is a {what}?", texts) for what in ("loan", "tent loan")]
     [False, True]
     """
-    written = {*_tokens(rewrite)} - FUNCTION_WORDS
-    dropped = {*_tokens(question.rpartition("\n")[2])} - FUNCTION_WORDS - written
-    added = written.difference(_tokens(question))
-    found = [*dict.fromkeys(texts)] if dropped and added else []
-    dropped &= {token for text in found for token in _tokens(text)}
-    if any(one[0].isdigit() for one in dropped) and any(one[0].isdigit() for one in added):
+    words = {*_tokens(rewrite)} - FUNCTION_WORDS
+    dropped = {*_tokens(question.rpartition("\n")[2])} - FUNCTION_WORDS - words
+    gains = words.difference(_tokens(question))
+    bodies = [*dict.fromkeys(texts)] if dropped and gains else []
+    dropped &= {token for text in bodies for token in _tokens(text)}
+    if any(word[0].isdigit() for word in dropped) and any(word[0].isdigit() for word in gains):
         return True
-    statements = [_tokens(text) for text in found if len(text) <= LONGEST_STATEMENT]
-    titles = [_tokens(text.strip().partition("\n")[0]) for text in found]
+    statements = [_tokens(text) for text in bodies if len(text) <= LONGEST_STATEMENT]
+    titles = [_tokens(text.strip().partition("\n")[0]) for text in bodies]
     for lines, are_alike in ((statements, _are_alike), (titles, _are_titles)):
         ours = [line for line in lines if not dropped.isdisjoint(line)]
-        others = [line for line in lines if dropped.isdisjoint(line) and not added.isdisjoint(line)]
-        if any(are_alike(one, other, dropped, added) for one, other in product(ours, others)):
+        rivals = [line for line in lines if dropped.isdisjoint(line) and not gains.isdisjoint(line)]
+        if any(are_alike(line, rival, dropped, gains) for line, rival in product(ours, rivals)):
             return True
     return False
 
 
 def _tokens(text: str) -> list[str]:
-    return [stem_of(one) if len(one) > 1 else one for one in _TOKEN.findall(text.casefold())]
+    return [stem_of(word) if len(word) > 1 else word for word in _TOKEN.findall(text.casefold())]
 
 
 def _are_alike(
-    one: Sequence[str], other: Sequence[str], names: AbstractSet[str], others: AbstractSet[str]
+    line: Sequence[str], rival: Sequence[str], names: AbstractSet[str], gains: AbstractSet[str]
 ) -> bool:
     """Return whether two texts are alike, and a name of one stands where the other has one."""
-    match = SequenceMatcher(None, one, other, autojunk=False)
+    match = SequenceMatcher(None, line, rival, autojunk=False)
     shared = sum(block.size for block in match.get_matching_blocks())
-    if shared < max(_SHARED, _ALIKE * (len(one) + len(other)) / 2):
+    if shared < max(_SHARED, _ALIKE * (len(line) + len(rival)) / 2):
         return False
-    new = others - {*one}
+    arrivals = gains - {*line}
     return any(
-        not names.isdisjoint(one[start:end]) and not new.isdisjoint(other[begin:stop])
+        not names.isdisjoint(line[start:end]) and not arrivals.isdisjoint(rival[begin:stop])
         for kind, start, end, begin, stop in match.get_opcodes()
         if kind == "replace"
     )
 
 
 def _are_titles(
-    one: Sequence[str], other: Sequence[str], names: AbstractSet[str], others: AbstractSet[str]
+    line: Sequence[str], rival: Sequence[str], names: AbstractSet[str], gains: AbstractSet[str]
 ) -> bool:
     """Return whether two titles differ in names alone."""
-    mine, theirs = {*one} - FUNCTION_WORDS, {*other} - FUNCTION_WORDS
-    is_short = max(len(mine), len(theirs)) <= _TITLE
-    return is_short and mine - theirs <= names and theirs - mine <= others
+    words, rivals = {*line} - FUNCTION_WORDS, {*rival} - FUNCTION_WORDS
+    is_short = max(len(words), len(rivals)) <= _TITLE
+    return is_short and words - rivals <= names and rivals - words <= gains

@@ -78,9 +78,9 @@ def as_list(values: Iterable[_T], argument: str) -> list[_T]:
     TypeError: texts: expected a list of strings, got one string 'a'; for one, write [...].
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
-        got = f"one string {values!r:.60}; for one, write [...]."
-        got = got if isinstance(values, str) else f"{values!r:.60}."
-        raise TypeError(f"{argument}: expected a list of strings, got {got}")
+        text = f"one string {values!r:.60}; for one, write [...]."
+        text = text if isinstance(values, str) else f"{values!r:.60}."
+        raise TypeError(f"{argument}: expected a list of strings, got {text}")
     return list(values)
 
 
@@ -92,14 +92,14 @@ def as_strings(texts: Iterable[str], argument: str) -> list[str]:
     return checked
 
 
-def check_unicode(text: str, where: str) -> None:
+def check_unicode(text: str, subject: str) -> None:
     """Raise ValueError if a text has a lone surrogate, on which tokenizers and databases fail."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{where} is not valid Unicode ({error.reason}, at character {error.start}); clean it "
-            "with text.encode('utf-8', 'replace').decode()."
+            f"{subject} is not valid Unicode ({error.reason}, at character {error.start}); clean "
+            "it with text.encode('utf-8', 'replace').decode()."
         ) from None
 
 
@@ -174,7 +174,7 @@ _SEQUENCES = re.compile(
 )
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, options: Iterable[str]) -> str:
     """Return the end of an error about an unknown name: the most similar one; "" if none is.
 
     Examples
@@ -182,7 +182,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("bm52", ["bm25", "arctic-embed-s"]), did_you_mean("ann", ["bm25"])
     ("; did you mean 'bm25'?", '')
     """
-    by_key = {one.casefold(): one for one in known}
+    by_key = {option.casefold(): option for option in options}
     similar = get_close_matches(str(name).casefold(), by_key, n=1, cutoff=0.7)
     return f"; did you mean {by_key[similar[0]]!r}?" if similar else ""
 
@@ -198,7 +198,7 @@ def six_digits(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: six_digits(each) for key, each in value.items()}
+        return {key: six_digits(item) for key, item in value.items()}
     return [*map(six_digits, value)] if isinstance(value, (list, tuple)) else value
 
 
@@ -210,7 +210,7 @@ def visible(text: str) -> str:
     >>> print(visible("a\x1b[2Jb\u202ec"))
     a\x1b[2Jb\u202ec
     """
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def visible_json(text: str) -> str:
@@ -221,7 +221,7 @@ def visible_json(text: str) -> str:
     >>> print(visible_json('"a\x9b2Jb"'))
     "a\u009b2Jb"
     """
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
@@ -269,12 +269,12 @@ def quote(text: str) -> str:
     return marked.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def are_finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = math.inf) -> bool:
-    """Return whether all numbers are finite, and between `least` and `most`."""
+def are_finite(numbers: NDArray[Any], *, floor: float = -math.inf, cap: float = math.inf) -> bool:
+    """Return whether all numbers are finite, and between `floor` and `cap`."""
     if not numbers.size:
         return True
     low, high = float(numbers.min()), float(numbers.max())  # NaN if there is one
-    return math.isfinite(low) and math.isfinite(high) and low >= least and high <= most
+    return math.isfinite(low) and math.isfinite(high) and low >= floor and high <= cap
 
 
 def are_ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:
@@ -315,10 +315,10 @@ def check_pickles(part: object, name: str, instead: str) -> None:
         raise TypeError(f"{name} does not pickle ({error}). {instead}") from error
 
 
-def refuse_unknown(given: Mapping[str, Any], *own: Callable[..., Any]) -> None:
+def refuse_unknown(options: Mapping[str, Any], *calls: Callable[..., Any]) -> None:
     """Raise TypeError if none of some callables has an argument, with those that they have."""
-    known = dict.fromkeys(chain.from_iterable(inspect.signature(one).parameters for one in own))
-    known.pop("kwargs", None)
-    for name in given.keys() - known.keys():
-        meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."
-        raise TypeError(f"{name}: expected no such argument, got {given[name]!r:.60}{meant}")
+    names = dict.fromkeys(chain.from_iterable(inspect.signature(call).parameters for call in calls))
+    names.pop("kwargs", None)
+    for name in options.keys() - names.keys():
+        advice = did_you_mean(name, names) or f"; known are {', '.join(names)}."
+        raise TypeError(f"{name}: expected no such argument, got {options[name]!r:.60}{advice}")

@@ -53,8 +53,8 @@ class Frequencies:
     def from_terms(cls, terms: Terms) -> Self:
         """Count the terms of some passages."""
         keys, counts = np.unique(terms.keys, return_counts=True)
-        known = dict(zip(keys.tolist(), counts.tolist(), strict=True))
-        return cls(len(terms), float(terms.lengths.sum(dtype=np.float64)), known)
+        frequency = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+        return cls(len(terms), float(terms.lengths.sum(dtype=np.float64)), frequency)
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each term."""
@@ -73,8 +73,8 @@ def idf(counts: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
     >>> idf(np.array([10, 0]), passages=10).round(2).tolist()
     [0.05, 3.09]
     """
-    counted: NDArray[np.float64] = np.log1p((passages - counts + 0.5) / (counts + 0.5))
-    return counted
+    values: NDArray[np.float64] = np.log1p((passages - counts + 0.5) / (counts + 0.5))
+    return values
 
 
 def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
@@ -82,8 +82,8 @@ def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArr
 
     `weights`, `idf`: arrays, shape (t,), of one query's terms.
     """
-    counted: NDArray[np.float64] = weights * idf
-    return counted * (scale / max(float(counted.sum()), 1e-30))
+    products: NDArray[np.float64] = weights * idf
+    return products * (scale / max(float(products.sum()), 1e-30))
 
 
 _Entries: TypeAlias = Sequence[tuple[int, slice]]
@@ -116,8 +116,8 @@ class LookedUp:
 
     def entries_of(self, query: int, matrix: int) -> _Entries:
         """Return the entries that a matrix has of a query's terms, by their places among these."""
-        held, own = self.entries[matrix], self.numbers[self.spans[query]]
-        return [(at, held[number]) for at, number in enumerate(own) if number in held]
+        entries, numbers = self.entries[matrix], self.numbers[self.spans[query]]
+        return [(at, entries[number]) for at, number in enumerate(numbers) if number in entries]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,44 +147,44 @@ class Counts:
     @classmethod
     def from_terms(cls, terms: Terms) -> Self:
         """Count the terms of at most `MOST_ROWS` texts."""
-        return cls._sorted(terms.keys, terms.rows, _narrow(terms.weights), terms.lengths)
+        return cls._sort(terms.keys, terms.rows, _narrow(terms.weights), terms.lengths)
 
     @classmethod
     def join(cls, parts: Sequence[tuple[Counts, NDArray[np.bool_]]]) -> Counts:
         """Join matrices below each other, of each only the rows that its mask keeps."""
         if len(parts) == 1:
-            return parts[0][0]._kept(parts[0][1])
+            return parts[0][0]._select(parts[0][1])
         keys, rows, counts, start = list[NDArray[Any]](), list[NDArray[Any]](), [], 0
         for part, keep in parts:
             moved = np.cumsum(keep) - 1 + start
-            held = keep[part.rows]
-            keys.append(np.repeat(part.keys, np.diff(part.starts))[held])
-            rows.append(moved[part.rows[held]])
-            counts.append(part.counts[held])
+            mask = keep[part.rows]
+            keys.append(np.repeat(part.keys, np.diff(part.starts))[mask])
+            rows.append(moved[part.rows[mask]])
+            counts.append(part.counts[mask])
             start += int(np.count_nonzero(keep))
         lengths = np.concatenate([part.lengths[keep] for part, keep in parts])
-        return cls._sorted(
+        return cls._sort(
             np.concatenate(keys), np.concatenate(rows), np.concatenate(counts), lengths
         )
 
-    def _kept(self, keep: NDArray[np.bool_]) -> Counts:
+    def _select(self, keep: NDArray[np.bool_]) -> Counts:
         """Return the rows that a mask keeps, whose entries stay in their order."""
-        held, moved = keep.take(self.rows), (np.cumsum(keep) - 1).astype(np.uint16)
-        before = np.concatenate([[0], np.cumsum(held)])[self.starts]
+        mask, moved = keep.take(self.rows), (np.cumsum(keep) - 1).astype(np.uint16)
+        before = np.concatenate([[0], np.cumsum(mask)])[self.starts]
         has_some = np.diff(before) > 0
         starts = np.concatenate([before[:-1][has_some], before[-1:]]).astype(np.int64)
-        rows, counts = moved.take(self.rows[held]), self.counts[held]
+        rows, counts = moved.take(self.rows[mask]), self.counts[mask]
         return Counts(self.keys[has_some], starts, rows, counts, self.lengths[keep])
 
     @classmethod
-    def _sorted(
+    def _sort(
         cls, keys: NDArray[np.uint64], rows: NDArray[Any], counts: NDArray[Any], lengths: FloatArray
     ) -> Self:
         order = np.argsort(keys, kind="stable")  # which keeps rows ascending within a term
         keys = keys[order]
-        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
-        starts = np.concatenate([first, [len(keys)]]).astype(np.int64)
-        return cls(keys[first], starts, rows[order].astype(np.uint16), counts[order], lengths)
+        heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+        starts = np.concatenate([heads, [len(keys)]]).astype(np.int64)
+        return cls(keys[heads], starts, rows[order].astype(np.uint16), counts[order], lengths)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -196,8 +196,8 @@ class Counts:
         fits = fits and starts[0] == 0 and starts[-1] == len(rows)
         fits = fits and are_ascending(starts) and are_ascending(keys)
         fits = fits and are_ascending(rows, starts) and int(rows.max(initial=0)) < max(1, len(self))
-        least = float(np.finfo(np.float32).tiny)
-        fits = fits and are_finite(self.counts, least=least) and are_finite(self.lengths, least=0)
+        tiny = float(np.finfo(np.float32).tiny)
+        fits = fits and are_finite(self.counts, floor=tiny) and are_finite(self.lengths, floor=0)
         if not fits:
             raise ValueError("words: expected a sparse matrix of finite counts above 0.")
 
@@ -206,9 +206,9 @@ class Counts:
         if not len(self.keys):
             return []
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        found = np.flatnonzero(self.keys[at] == keys)
-        first, last = self.starts[at[found]].tolist(), self.starts[at[found] + 1].tolist()
-        return [*zip(found.tolist(), map(slice, first, last), strict=True)]
+        terms = np.flatnonzero(self.keys[at] == keys)
+        starts, ends = self.starts[at[terms]].tolist(), self.starts[at[terms] + 1].tolist()
+        return [*zip(terms.tolist(), map(slice, starts, ends), strict=True)]
 
     def add_up(
         self, entries: _Entries, weights: FloatArray, norms: FloatArray, out: FloatArray
@@ -227,9 +227,9 @@ class Counts:
     def impacts(self, entries: _Entries, rows: NDArray[np.uint16], out: FloatArray) -> None:
         """Write the counts of the entries' terms in ascending rows, (terms, rows)."""
         for term, span in entries:
-            held = self.rows[span]
-            at = held.searchsorted(rows)
-            is_there = held.take(at, mode="clip") == rows
+            column = self.rows[span]
+            at = column.searchsorted(rows)
+            is_there = column.take(at, mode="clip") == rows
             np.multiply(self.counts[span].take(at, mode="clip"), is_there, out=out[term])
 
 
@@ -283,12 +283,12 @@ class Words:
         keys, numbers = queries.keys, np.arange(len(queries.keys))
         if len(queries) > 1:  # those of one are distinct
             keys, numbers = np.unique(keys, return_inverse=True)
-        entries, known = [part.entries(keys) for part in self.parts], self.frequencies
-        counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
+        entries, stats = [part.entries(keys) for part in self.parts], self.frequencies
+        counts = self._count(keys, entries) if stats is None else stats.counts_of(keys)
         rare, weights = idf(counts, self.size)[numbers], [np.zeros(0)]
         spans = [*starmap(slice, pairwise(queries.starts.tolist()))]
-        for mine, scale in zip(spans, queries.scale.tolist(), strict=True):
-            weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
+        for span, scale in zip(spans, queries.scale.tolist(), strict=True):
+            weights.append(shares(queries.weights[span], rare[span], scale * self.scale))
         of_terms = np.concatenate(weights, dtype=np.float32)
         return LookedUp(spans, of_terms, rare, numbers.tolist(), [*map(dict, entries)])
 
@@ -300,11 +300,11 @@ class Words:
         """
         out = np.zeros((len(queries.spans), len(self)), dtype=np.float32)
         for query, row in enumerate(out):
-            weights, left = queries.weights[queries.spans[query]], 0
+            weights, start = queries.weights[queries.spans[query]], 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
-                some = row[left : left + len(norm)]
-                part.add_up(queries.entries_of(query, matrix), weights, norm, some)
-                left += len(norm)
+                scores = row[start : start + len(norm)]
+                part.add_up(queries.entries_of(query, matrix), weights, norm, scores)
+                start += len(norm)
         return out
 
     def contributions(
@@ -322,36 +322,36 @@ class Words:
         list of n arrays, shape (k, terms of the query)
             Their sums are `similarities`.
         """
-        every = list[FloatArray]()
-        for query, asked in enumerate(rows):
-            order = np.argsort(asked)
-            wanted, weights = asked[order], queries.weights[queries.spans[query]]
-            impacts = np.zeros((len(weights), len(wanted)), dtype=np.float32)
-            norms, left = np.empty(len(wanted), dtype=np.float32), 0
+        blocks = list[FloatArray]()
+        for query, columns in enumerate(rows):
+            order = np.argsort(columns)
+            places, weights = columns[order], queries.weights[queries.spans[query]]
+            impacts = np.zeros((len(weights), len(places)), dtype=np.float32)
+            norms, start = np.empty(len(places), dtype=np.float32), 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
-                some = slice(*wanted.searchsorted([left, left + len(part)]).tolist())
-                if some.start < some.stop:
-                    own = (wanted[some] - left).astype(np.uint16)
-                    part.impacts(queries.entries_of(query, matrix), own, impacts[:, some])
-                    norms[some] = norm[own]
-                left += len(part)
+                span = slice(*places.searchsorted([start, start + len(part)]).tolist())
+                if span.start < span.stop:
+                    at = (places[span] - start).astype(np.uint16)
+                    part.impacts(queries.entries_of(query, matrix), at, impacts[:, span])
+                    norms[span] = norm[at]
+                start += len(part)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
-            added = np.empty((len(wanted), len(weights)), dtype=np.float32)
-            added[order] = (impacts * weights[:, None]).T
-            every.append(added)
-        return every
+            block = np.empty((len(places), len(weights)), dtype=np.float32)
+            block[order] = (impacts * weights[:, None]).T
+            blocks.append(block)
+        return blocks
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each of some terms."""
-        if (known := self.frequencies) is not None:
-            return known.counts_of(keys)
-        return self._counted(keys, [part.entries(keys) for part in self.parts])
+        if (stats := self.frequencies) is not None:
+            return stats.counts_of(keys)
+        return self._count(keys, [part.entries(keys) for part in self.parts])
 
-    def _counted(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
+    def _count(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
         """Count the passages that contain distinct terms, by their entries in each matrix."""
         counts = np.zeros(len(keys), dtype=np.int64)
-        for part, alive, held in zip(self.parts, self.alive, entries, strict=True):
-            for term, span in held:
+        for part, alive, spans in zip(self.parts, self.alive, entries, strict=True):
+            for term, span in spans:
                 counts[term] += (
                     span.stop - span.start
                     if alive is None
@@ -367,14 +367,14 @@ class Words:
     @cached_property
     def _statistics(self) -> tuple[int, float]:
         """The number of passages and their mean length."""
-        if (known := self.frequencies) is not None:
-            return known.passages, known.length / max(1, known.passages)
-        left = [
+        if (stats := self.frequencies) is not None:
+            return stats.passages, stats.length / max(1, stats.passages)
+        lengths = [
             part.lengths if alive is None else part.lengths[alive]
             for part, alive in zip(self.parts, self.alive, strict=True)
         ]
-        count = sum(map(len, left))
-        return count, float(sum(some.sum(dtype=np.float64) for some in left)) / max(1, count)
+        count = sum(map(len, lengths))
+        return count, float(sum(block.sum(dtype=np.float64) for block in lengths)) / max(1, count)
 
     @cached_property
     def _norms(self) -> list[FloatArray]:

@@ -34,9 +34,9 @@ class IndexCorrupted(UECError, ValueError):
     """
 
 
-def corruption(path: Path, what: str) -> IndexCorrupted:
-    """Make the error for a file or a folder, of which the message says `what`."""
-    return IndexCorrupted(f"path: {str(path)!r} {what}")
+def corruption(path: Path, problem: str) -> IndexCorrupted:
+    """Make the error for a file or a folder, of which the message says `problem`."""
+    return IndexCorrupted(f"path: {str(path)!r} {problem}")
 
 
 class FingerprintMismatch(UECError, ValueError):
@@ -67,10 +67,10 @@ class NoDirection(UECError, ValueError):
 
     def __init__(self, encoder: str, count: int, row: int, texts: Sequence[str]) -> None:
         self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
-        more = f" and {count - 1} more" if count > 1 else ""
-        where = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
+        suffix = f" and {count - 1} more" if count > 1 else ""
+        place = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
         super().__init__(
-            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {where}{more}; "
+            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {place}{suffix}; "
             "expected finite vectors with a direction. Static models return zeros for a text "
             "without a word that they know."
         )
@@ -109,10 +109,10 @@ def as_corrupted(path: Path) -> Iterator[None]:
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         if isinstance(error, OSError) and not (is_missing or isinstance(error, ValueError)):
             raise  # the disk's, not the contents'
-        said = "is missing"
+        problem = "is missing"
         if not is_missing:
-            said = f"has unexpected content ({type(error).__name__}: {error!s:.300})"
-        raise corruption(path, f"{said}; make it again.") from error
+            problem = f"has unexpected content ({type(error).__name__}: {error!s:.300})"
+        raise corruption(path, f"{problem}; make it again.") from error
 
 
 class UECWarning(UserWarning):
@@ -126,10 +126,10 @@ def warn(message: str) -> None:
     warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)
 
 
-def warn_once(said: set[object], kind: object, message: str) -> None:
+def warn_once(memory: set[object], kind: object, message: str) -> None:
     """Warn unless it was done for something of its kind."""
-    if kind not in said:
-        said.add(kind)
+    if kind not in memory:
+        memory.add(kind)
         warn(message)
 
 

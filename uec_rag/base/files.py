@@ -124,15 +124,15 @@ def read_json(file: Path) -> dict[str, Any]:
 def replace_file(file: Path, content: str | bytes) -> None:
     """Replace the contents of a file, a text as UTF-8, atomically, by a rename."""
     # A random name and mode "x", so that a planted link is not followed.
-    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    stream = new.open("xb")
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    stream = draft.open("xb")
     try:
         with stream:
             stream.write(content.encode() if isinstance(content, str) else content)
-        to_disk(new)
-        new.replace(file)
+        to_disk(draft)
+        draft.replace(file)
     finally:
-        new.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     to_disk(file.parent)
 
 

@@ -64,11 +64,11 @@ class Terms:
         is_first = np.ones(len(keys) + 1, dtype=bool)  # and the end, after the last
         is_first[1:-1] = keys[1:] != keys[:-1]
         is_first[ends] = True
-        first = np.flatnonzero(is_first)
+        heads = np.flatnonzero(is_first)
         return cls(
-            np.searchsorted(first, ends),
-            keys[first[:-1]],
-            np.diff(first).astype(np.float32),
+            np.searchsorted(heads, ends),
+            keys[heads[:-1]],
+            np.diff(heads).astype(np.float32),
             np.ones(len(texts), dtype=np.float32),
             labels,
         )
@@ -80,14 +80,14 @@ class Terms:
         """Return the terms of some texts (a slice, indices or a mask)."""
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
-        chosen = np.arange(len(self))[rows]
-        sizes = np.diff(self.starts)[chosen]
+        indices = np.arange(len(self))[rows]
+        sizes = np.diff(self.starts)[indices]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         # The old position of each term: the old start of its text plus the offset within it.
-        positions = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
-        labels = None if self.labels is None else [self.labels[row] for row in chosen.tolist()]
+        positions = np.repeat(self.starts[indices] - starts[:-1], sizes) + np.arange(starts[-1])
+        labels = None if self.labels is None else [self.labels[row] for row in indices.tolist()]
         return Terms(
-            starts, self.keys[positions], self.weights[positions], self.scale[chosen], labels
+            starts, self.keys[positions], self.weights[positions], self.scale[indices], labels
         )
 
     def scale_by(self, factor: FloatArray | np.float32) -> Terms:
@@ -104,8 +104,8 @@ class Terms:
         weights = np.bincount(positions, weights=self.weights, minlength=len(keys)) / len(self)
         labels = None
         if self.labels is not None:
-            every = (label.items() for label in reversed(self.labels))
-            labels = [dict(chain.from_iterable(every))]
+            items = (label.items() for label in reversed(self.labels))
+            labels = [dict(chain.from_iterable(items))]
         return Terms(
             np.array([0, len(keys)], dtype=np.int64),
             keys,
@@ -231,8 +231,8 @@ class Gaussian:
         widths: Sequence[int] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        made = self.from_factors(mean, variance, None, coefficients, widths, terms)
-        self.__dict__.update(vars(made))
+        gaussian = self.from_factors(mean, variance, None, coefficients, widths, terms)
+        self.__dict__.update(vars(gaussian))
 
     @classmethod
     def from_factors(
@@ -258,13 +258,13 @@ class Gaussian:
         terms : sequence of Terms, optional
         """
         name = "variance" if profile is None else "scales"
-        means, own = as_matrix(mean, "mean"), as_matrix(scales, name)
+        means, factors = as_matrix(mean, "mean"), as_matrix(scales, name)
         shared = None if profile is None else as_matrix(profile, "profile")
         weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
         n, d = means.shape
         for part, array, shape in (
-            (name, own, (n, d if shared is None else len(shared))),
-            ("profile", shared, (own.shape[1], d)),
+            (name, factors, (n, d if shared is None else len(shared))),
+            ("profile", shared, (factors.shape[1], d)),
         ):
             if array is None:
                 continue
@@ -272,7 +272,7 @@ class Gaussian:
                 raise ValueError(f"{part}: expected shape {shape}, got {array.shape}.")
             if array.size and array.min() < 0:
                 raise ValueError(f"{part}: expected values >= 0, got {array.min()}.")
-        return cls.from_checked(means, own, shared, weights, widths, terms)
+        return cls.from_checked(means, factors, shared, weights, widths, terms)
 
     @classmethod
     def from_checked(
@@ -396,18 +396,18 @@ class Schema(Record):
 
     def stretched(self, means: Sequence[FloatArray]) -> FloatArray:
         """Join blocks of stored means, shape (n, d), each times its length."""
-        joined: FloatArray = np.concatenate(means, axis=1)
+        matrix: FloatArray = np.concatenate(means, axis=1)
         if self.lengths:
-            joined *= np.repeat(self.stretch, self.widths)
-        return joined
+            matrix *= np.repeat(self.stretch, self.widths)
+        return matrix
 
     def check(self, gaussians: Gaussian) -> None:
         """Raise ValueError unless Gaussians may be stored beside those of this schema."""
-        other = replace(Schema.from_gaussians(gaussians), lengths=self.lengths)
-        if other != self:
+        schema = replace(Schema.from_gaussians(gaussians), lengths=self.lengths)
+        if schema != self:
             raise ValueError(
-                f"gaussians: expected {self!r:.150}, as stored, got {other!r:.150}; they come from "
-                "another fit, or another posterior. Build the index again."
+                f"gaussians: expected {self!r:.150}, as stored, got {schema!r:.150}; they come "
+                "from another fit, or another posterior. Build the index again."
             )
 
     def as_stored(self, gaussians: Gaussian) -> Gaussian:
@@ -417,8 +417,8 @@ class Schema(Record):
             return gaussians
         lengths: FloatArray = np.repeat(self.stretch, self.widths)
         means: FloatArray = gaussians.mean / lengths
-        kept = gaussians.profile, gaussians.coefficients, gaussians.widths, gaussians.terms
-        return Gaussian.from_checked(means, gaussians.scales, *kept)
+        parts = gaussians.profile, gaussians.coefficients, gaussians.widths, gaussians.terms
+        return Gaussian.from_checked(means, gaussians.scales, *parts)
 
     def check_query(self, query: Gaussian) -> None:
         """Raise ValueError unless queries have the dimension of the stored passages."""

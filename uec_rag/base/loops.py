@@ -184,8 +184,8 @@ def context_of_its_own(loop: asyncio.AbstractEventLoop | None = None) -> Context
     It works beside the same loop as this thread, or else beside `loop`, which must not wait for it.
     """
     context, call = copy_context(), _call.get()
-    if (known := loop if call is None else call.loop) is not None:
-        context.run(_call.set, _Call(known))
+    if (target := loop if call is None else call.loop) is not None:
+        context.run(_call.set, _Call(target))
     return context
 
 
@@ -209,34 +209,34 @@ def either(
 
     def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         is_first = awaited_first and _call.get() is not None
-        first, second = (awaited, call) if is_first else (call, awaited)
+        attempt, fallback = (awaited, call) if is_first else (call, awaited)
         with waiting():
             try:
-                return first(*args, **kwargs)
+                return attempt(*args, **kwargs)
             except Exception as error:
                 if not is_first and not isinstance(error, _REFUSALS):
                     raise
-                refused = error
+                refusal = error
             try:
-                return second(*args, **kwargs)
+                return fallback(*args, **kwargs)
             except _REFUSALS:
-                raise refused from None
+                raise refusal from None
 
     return run
 
 
-def is_own(theirs: object, base: type, call: str, acall: str) -> bool:
+def is_own(component: object, base: type, call: str, acall: str) -> bool:
     """Return whether an awaited method is the class's own, and no older than its twin.
 
     One of `base` calls the twin, and one that a class has overridden the twin of may do so, too,
     which would block the event loop.
     """
-    order = type(theirs).__mro__
-    at, own = (
+    order = type(component).__mro__
+    at, twin_at = (
         next((at for at, cls in enumerate(order) if name in vars(cls)), len(order))
         for name in (call, acall)
     )
-    return own <= at and own < len(order) and order[own] not in base.__mro__
+    return twin_at <= at and twin_at < len(order) and order[twin_at] not in base.__mro__
 
 
 def _finish(work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401

@@ -38,18 +38,18 @@ class Progress:
     The log tells at the level INFO how far it is, once a second at most.
     """
 
-    what: str
+    name: str
     total: int = 0
-    done: int = 0
+    count: int = 0
     begun: float = field(default_factory=time.monotonic)
-    _told: float = field(default_factory=time.monotonic)
+    _logged_at: float = field(default_factory=time.monotonic)
 
     def update(self, count: int = 1) -> None:
         """Count items that are done."""
-        self.done += count
-        if (now := time.monotonic()) >= self._told + _LOGGED:
-            self._told = now
-            _log.info("uec_rag: %s.", line(self.what, self.done, self.total, now - self.begun))
+        self.count += count
+        if (now := time.monotonic()) >= self._logged_at + _LOGGED:
+            self._logged_at = now
+            _log.info("uec_rag: %s.", line(self.name, self.count, self.total, now - self.begun))
 
 
 def advance() -> None:
@@ -60,21 +60,21 @@ def advance() -> None:
 @contextmanager
 def counted(progress: Progress, total: int) -> Iterator[None]:
     """Let `advance` count items in a block, and the end of the block those that are left."""
-    end, token = progress.done + total, _ADVANCE.set(progress.update)
+    end, token = progress.count + total, _ADVANCE.set(progress.update)
     try:
         yield
     finally:
         _ADVANCE.reset(token)
-    progress.update(end - progress.done)
+    progress.update(end - progress.count)
 
 
 @contextmanager
-def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Progress]:
+def progress_bar(name: str, total: int, show: bool | None = None) -> Iterator[Progress]:
     """Show progress on stderr while a block runs, also if nothing is counted for a while.
 
     Parameters
     ----------
-    what : str
+    name : str
         What is done.
     total : int
         Number of items.
@@ -82,7 +82,7 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Pr
         Whether to show a bar; by default on a terminal, after a second. In a command whose
         stderr is no terminal, a line is written every ten seconds instead.
     """
-    progress, ended = Progress(what, total), threading.Event()
+    progress, ended = Progress(name, total), threading.Event()
     # In a program for Windows without a console, there is no stderr.
     is_drawn = sys.stderr is not None and (sys.stderr.isatty() if show is None else show)
     if not is_drawn and (sys.stderr is None or show is False or not IN_LINES.get()):
@@ -109,23 +109,25 @@ def _draw(patience: float, total: int, progress: Progress, ended: threading.Even
         if not os.get_terminal_size(sys.stderr.fileno()).columns:  # as in some containers
             shape = {"ncols": 80, "nrows": 24}
     # The delay keeps it from being drawn before its count is known.
-    with tqdm(None, progress.what, total, leave=not patience, delay=1e-9, **shape) as bar:
+    with tqdm(None, progress.name, total, leave=not patience, delay=1e-9, **shape) as bar:
         bar.start_t, is_last = begun, False
         while not is_last:
-            bar.n = progress.done
-            bar.set_description(progress.what)  # and draws it
+            bar.n = progress.count
+            bar.set_description(progress.name)  # and draws it
             is_last = ended.wait(_REDRAWN)
-        bar.n = progress.done
+        bar.n = progress.count
 
 
 def _write_lines(total: int, progress: Progress, ended: threading.Event) -> None:
     begun = time.monotonic()
     while not ended.wait(_BETWEEN_LINES):
-        sys.stderr.write(f"{line(progress.what, progress.done, total, time.monotonic() - begun)}\n")
+        sys.stderr.write(
+            f"{line(progress.name, progress.count, total, time.monotonic() - begun)}\n"
+        )
         sys.stderr.flush()
 
 
-def line(what: str, done: int, total: int, seconds: float) -> str:
+def line(name: str, count: int, total: int, seconds: float) -> str:
     """Write how far work is after some seconds.
 
     Examples
@@ -133,9 +135,9 @@ def line(what: str, done: int, total: int, seconds: float) -> str:
     >>> line("Encoding texts", 512, 2240, 20.0)
     'Encoding texts: 512 of 2,240, 1:08 left'
     """
-    left = round((total / done - 1) * seconds) if done else 0
-    told = f", {left // 60}:{left % 60:02} left" if done else ""
-    return f"{what}: {done:,} of {total:,}{told}"
+    eta = round((total / count - 1) * seconds) if count else 0
+    ending = f", {eta // 60}:{eta % 60:02} left" if count else ""
+    return f"{name}: {count:,} of {total:,}{ending}"
 
 
 Step: TypeAlias = Literal["search", "fit", "advice"]
@@ -151,18 +153,18 @@ def span(step: Step) -> Iterator[dict[str, Any]]:
     Yields the dict of what it says of itself, which become attributes ("uec_rag.reasons") of the
     span: counts and names, never a text of users or documents. An error adds its type as "error".
     """
-    told, begun = dict[str, Any](), time.perf_counter()
+    facts, begun = dict[str, Any](), time.perf_counter()
     with _start(f"uec_rag.{step}") as traced:
         try:
-            yield told
+            yield facts
         except BaseException as error:
-            told["error"] = type(error).__name__
+            facts["error"] = type(error).__name__
             raise
         finally:
             if traced is not None:
-                traced.set_attributes({f"uec_rag.{name}": value for name, value in told.items()})
+                traced.set_attributes({f"uec_rag.{name}": value for name, value in facts.items()})
             for watch in WATCHERS:
-                watch(step, time.perf_counter() - begun, told)
+                watch(step, time.perf_counter() - begun, facts)
 
 
 def _start(name: str) -> Any:  # noqa: ANN401

@@ -40,22 +40,22 @@ def quoted(text: str, passage: Any) -> tuple[int, int] | None:  # noqa: ANN401
     >>> passage[start:end]
     'A copy costs\n\u201cfive'
     """
-    shown = passage
+    content = passage
     for name in ("page_content", "text"):
-        shown = shown if isinstance(shown, str) else getattr(passage, name, None)
-    if not isinstance(text, str) or not isinstance(shown, str):
+        content = content if isinstance(content, str) else getattr(passage, name, None)
+    if not isinstance(text, str) or not isinstance(content, str):
         raise TypeError(
             f"{'passage' if isinstance(text, str) else 'text'}: expected a string, or a passage "
             f"with a text, got {passage if isinstance(text, str) else text!r:.60}."
         )
-    places = [at for at, character in enumerate(shown) if not _APART.match(character)]
-    said, asked = "".join(shown[at] for at in places), _APART.sub("", text)
-    first = said.find(asked) if asked else -1
-    while first >= 0:
-        start, end = places[first], places[first + len(asked) - 1] + 1
-        if not (_is_within(shown, start) or _is_within(shown, end)):
+    places = [at for at, character in enumerate(content) if not _APART.match(character)]
+    haystack, needle = "".join(content[at] for at in places), _APART.sub("", text)
+    position = haystack.find(needle) if needle else -1
+    while position >= 0:
+        start, end = places[position], places[position + len(needle) - 1] + 1
+        if not (_is_within(content, start) or _is_within(content, end)):
             return start, end
-        first = said.find(asked, first + 1)
+        position = haystack.find(needle, position + 1)
     return None
 
 

@@ -121,8 +121,8 @@ class Record:
 
     def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object; NaN and infinity become None."""
-        written = msgspec.json.encode(self, enc_hook=lambda scalar: scalar.item())  # of NumPy
-        return cast(dict[str, Any], msgspec.json.decode(written))
+        data = msgspec.json.encode(self, enc_hook=lambda scalar: scalar.item())  # of NumPy
+        return cast(dict[str, Any], msgspec.json.decode(data))
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:

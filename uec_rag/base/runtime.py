@@ -50,7 +50,7 @@ def open_session(graph: str | bytes, options: SessionOptions | None = None) -> I
 _session = cache(partial(open_session, _GRAPH))
 
 
-def multiply_bytes(left: NDArray[np.uint8], right: NDArray[np.int8]) -> NDArray[np.int32]:
+def multiply_bytes(rows: NDArray[np.uint8], columns: NDArray[np.int8]) -> NDArray[np.int32]:
     """Multiply a matrix, shape (m, d), of numbers to which 128 is added with another, (d, n).
 
     Examples
@@ -59,6 +59,6 @@ def multiply_bytes(left: NDArray[np.uint8], right: NDArray[np.int8]) -> NDArray[
     [[-7]]
     """
     product: NDArray[np.int32] = _session().run(
-        None, {"a": left, "b": right, "z": np.array(ZERO, np.uint8)}
+        None, {"a": rows, "b": columns, "z": np.array(ZERO, np.uint8)}
     )[0]
     return product

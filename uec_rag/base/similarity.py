@@ -45,8 +45,8 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     for terms, stored in zip(query.terms, candidate.terms, strict=True):
         words = Words.from_terms(stored)
         mu += words.similarities(words.look_up(terms))
-    second = query.mean**2 + query.variance
-    weights = second if candidate.profile is None else second @ candidate.profile.T
+    square = query.mean**2 + query.variance
+    weights = square if candidate.profile is None else square @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T
     return mu, sigma2
 
@@ -106,8 +106,8 @@ def first_of_largest(values: FloatArray, count: int) -> NDArray[np.intp]:
     >>> first_of_largest(np.float32([3, 1, 4, 1, 3, 3]), 3).tolist()
     [2, 0, 4]
     """
-    near = np.flatnonzero(values >= values[largest(values, count)].min(initial=np.inf))
-    order: NDArray[np.intp] = near[np.argsort(-values[near], kind="stable")[:count]]
+    pool = np.flatnonzero(values >= values[largest(values, count)].min(initial=np.inf))
+    order: NDArray[np.intp] = pool[np.argsort(-values[pool], kind="stable")[:count]]
     return order
 
 
@@ -155,7 +155,7 @@ def best_rows(
     moments: Moments,
     k: int,
     beta: float,
-    most: Callable[[], float] = lambda: np.inf,
+    bound: Callable[[], float] = lambda: np.inf,
     slack: float = 0.0,
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
     """Find the k highest scores of one query; ties go to the earlier row.
@@ -163,7 +163,7 @@ def best_rows(
     Returns rows, scores, mu_s and sigma_s^2, best first, each of shape (k,).
 
     `mu`, shape (N,): similarities; -inf for excluded rows. `moments`: returns mu_s and sigma_s^2 of
-    given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0. `most`:
+    given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0. `bound`:
     returns an upper bound of sigma_s^2 of all rows; called only if the k-th score is not positive.
     `slack`: how far off `mu` may be.
     """
@@ -179,16 +179,16 @@ def best_rows(
         exact, sigma2 = moments(rows)
         scores = probit(exact, sigma2, beta)
         order = np.lexsort((rows, -scores))[:k]
-        last = float(scores[order[-1]])
+        floor = float(scores[order[-1]])
         # Only rows with at least this mu_s can enter, or tie.
-        enough = last
-        if last <= 0:
+        enough = floor
+        if floor <= 0:
             if shrinking is None:
-                shrinking = np.sqrt(1 + float(PROBIT) * beta * most()) * _ROUNDED if beta else 1.0
-            enough = min(last, _UNDERFLOW) * shrinking
+                shrinking = np.sqrt(1 + float(PROBIT) * beta * bound()) * _ROUNDED if beta else 1.0
+            enough = min(floor, _UNDERFLOW) * shrinking
         if m == count or enough > left_out:
             return rows[order], scores[order], exact[order], sigma2[order]
         # Take all rows that could enter, unless they are so many that more candidates may first
         # rule out most of them.
-        near = int(np.count_nonzero(mu >= enough - slack))
-        m = min(count, max(2 * m, near if near <= _GROWTH * m else 0))
+        rivals = int(np.count_nonzero(mu >= enough - slack))
+        m = min(count, max(2 * m, rivals if rivals <= _GROWTH * m else 0))

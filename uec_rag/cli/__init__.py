@@ -29,8 +29,8 @@ for command in (
     app.command(help=take_help(command))(readable_errors(command))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(f"uec-rag {__version__}")
         raise typer.Exit
 

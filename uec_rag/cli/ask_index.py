@@ -63,18 +63,18 @@ def ask(
         say(LEGEND)
 
 
-def print_answer(result: Result, *, first: int = 1000) -> None:
+def print_answer(result: Result, *, limit: int = 1000) -> None:
     """Print the answer to a question.
 
-    `first`: number of characters to show of the first passage.
+    `limit`: number of characters to show of the first passage.
     """
     from rich.markdown import Markdown  # takes longer to load than to write
 
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")
-    said, *rows = (decision.clarifying_question or decision.reason).split("\n")
-    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(said)}")
+    headline, *rows = (decision.clarifying_question or decision.reason).split("\n")
+    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(headline)}")
     for row in rows:
         out.print(f"   {plain(row)}")
     out.print()
@@ -82,17 +82,17 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
         fields = passage.metadata
         source = str(fields.get("source", passage.id))
         names = dict.fromkeys([source, f"page {fields.get('page')}", str(fields.get("title", ""))])
-        shown = [name for name in names if name not in ("", "page None")]
-        out.print(f"[bold]{plain(', '.join(shown))}[/]")
+        labels = [name for name in names if name not in ("", "page None")]
+        out.print(f"[bold]{plain(', '.join(labels))}[/]")
         body = body_of(passage)
         if rank or source.lower().endswith(PLAIN):
-            said = " ".join(visible(body).split())
+            text = " ".join(visible(body).split())
             out.print(
-                textwrap.shorten(said, 240 if rank else first, placeholder=" ..."), markup=False
+                textwrap.shorten(text, 240 if rank else limit, placeholder=" ..."), markup=False
             )
         else:
-            if len(body) > first:
-                body = f"{body[: body.rfind(' ', 0, first)]} ..."
+            if len(body) > limit:
+                body = f"{body[: body.rfind(' ', 0, limit)]} ..."
             out.print(Markdown("\n".join(map(visible, body.splitlines())), hyperlinks=False))
         out.print(
             f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
@@ -140,7 +140,7 @@ def demo(passages: Annotated[int, typer.Option(min=100)] = 600, json: Json = Fal
         return
     say(LEGEND)
     for result in results:
-        print_answer(result, first=240)
+        print_answer(result, limit=240)
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')
 
 
@@ -187,8 +187,8 @@ def serve(
     from uec_rag.server.running import serve as run
 
     names = check_access(host, token, allow_host, cors)
-    opened = open_index(index)
-    app = create_app(opened, write, token, names=names, origins=cors, tenants=tenants)
+    retriever = open_index(index)
+    app = create_app(retriever, write, token, names=names, origins=cors, tenants=tenants)
     run(app, host, port)
 
 
@@ -225,7 +225,7 @@ def mcp(
     from uec_rag.server import create_mcp
     from uec_rag.server.running import log_to_stderr
 
-    with closing(open_index(index)) as opened:
-        server = create_mcp(opened, filter)
+    with closing(open_index(index)) as retriever:
+        server = create_mcp(retriever, filter)
         log_to_stderr()
         server.run("stdio")

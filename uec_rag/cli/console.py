@@ -88,11 +88,11 @@ def take_help(command: Callable[..., None]) -> str:
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     for name, text in re.findall(r"^(\w+)\n((?: .*\n?)+)", listed, re.MULTILINE):
         default = inspect.signature(command).parameters[name].default
-        own = typer.Argument() if default is inspect.Parameter.empty else typer.Option()
-        hint = hints[name] if hasattr(hints[name], "__metadata__") else Annotated[hints[name], own]
+        arg = typer.Argument() if default is inspect.Parameter.empty else typer.Option()
+        hint = hints[name] if hasattr(hints[name], "__metadata__") else Annotated[hints[name], arg]
         kind, info = get_args(hint)
-        hints[name] = Annotated[kind, given := copy(info)]
-        given.help = " ".join(text.split())
+        hints[name] = Annotated[kind, twin := copy(info)]
+        twin.help = " ".join(text.split())
     command.__annotations__ = hints
     return about
 
@@ -110,8 +110,8 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
                 warnings.simplefilter("ignore")  # warnings of libraries are for developers
                 warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
-                given: Any = {name: _expanded(value) for name, value in kwargs.items()}
-                command(*args, **given)
+                options: Any = {name: _expanded(value) for name, value in kwargs.items()}
+                command(*args, **options)
         except _EXPECTED as error:
             if isinstance(error, BrokenPipeError) or os.environ.get("UEC_DEBUG") == "1":
                 raise
@@ -163,7 +163,7 @@ def own_encoders() -> dict[str, Encoder]:
 
     Raises ValueError if one cannot be imported from here, or does not make an encoder.
     """
-    made: dict[str, Encoder] = {}
+    encoders: dict[str, Encoder] = {}
     for name in ENCODERS.get():
         from uec_rag.encoders import load_encoder
 
@@ -177,8 +177,8 @@ def own_encoders() -> dict[str, Encoder]:
             ) from error
         finally:
             sys.path.pop(0)
-        made[encoder.name] = encoder
-    return made
+        encoders[encoder.name] = encoder
+    return encoders
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
@@ -186,10 +186,10 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
     from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS
     from uec_rag.ensemble import UEC
 
-    own = own_encoders()
-    names = [*(models or own or [DEFAULT_PRESET])]
+    encoders = own_encoders()
+    names = [*(models or encoders or [DEFAULT_PRESET])]
     is_preset = names[0] in PRESETS and len(names) == 1
     if not is_preset and "bm25" not in names:
         names.append("bm25")
     say(f"Loading {', '.join(names)} ...")
-    return UEC(names[0] if is_preset else [own.get(name, name) for name in names])
+    return UEC(names[0] if is_preset else [encoders.get(name, name) for name in names])

@@ -72,8 +72,8 @@ def index(
     update
         Read only what has changed since IDX was made.
     """
-    given = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
-    options = {name: value for name, value in given.items() if value}
+    choices = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
+    options = {name: value for name, value in choices.items() if value}
     if update and (model or options):
         raise ValueError(
             "--update reads files as the index was made, and keeps its ensemble; omit --model, "
@@ -108,8 +108,8 @@ def index(
     counts["unreadable"] = len(contents.unreadable)
     if json:
         parts = {file.source: dict(file.left_out) for file in contents.documents if file.left_out}
-        other = dict(contents.other.most_common())
-        print_json({"path": str(to), **counts, "other": other, "left_out": parts})
+        extras = dict(contents.other.most_common())
+        print_json({"path": str(to), **counts, "other": extras, "left_out": parts})
         return
     summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(f"{to}: {summary}{list_first(contents.unreadable)}")
@@ -154,15 +154,15 @@ def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping
     from uec_rag.retrieval.updates import options_of
 
     if options:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise ValueError(
             f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "
-            f"{given}, or index the documents"
+            f"{flags}, or index the documents"
         )
     if not model and (before := options_of(folder).get("model")):
-        same = " ".join(f"--model {name}" for name in before)
+        models = " ".join(f"--model {name}" for name in before)
         raise ValueError(
-            f"FOLDER: {str(folder)!r} was made with {same}; add that, or another model, or "
+            f"FOLDER: {str(folder)!r} was made with {models}; add that, or another model, or "
             "--model english for UEC()"
         )
 

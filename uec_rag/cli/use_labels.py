@@ -66,22 +66,22 @@ def gate(
     searched = search_labels(retriever, questions, k)
     labels = dict(zip(searched.result.queries, searched.relevant, strict=True))
     advisors = {path.name: describe_log(path, labels) for path in log or ()}
-    made = save_gate(retriever, searched, max_wrong, max_risk)
+    new_gate = save_gate(retriever, searched, max_wrong, max_risk)
     if json:
-        print_json({**made.metadata(), "report": made.report, "advisors": advisors})
+        print_json({**new_gate.metadata(), "report": new_gate.report, "advisors": advisors})
     else:
-        print_text(made.report)
+        print_text(new_gate.report)
         if advisors:
             print_advisors(advisors)
-        is_of_use = made.guarantee is None or not made.guarantee.caution
+        is_of_use = new_gate.guarantee is None or not new_gate.guarantee.caution
         use = f' Use it: uec-rag ask {index} "your question"' if is_of_use else ""
         say(f"Saved in {index}.{use}")
 
 
 def questions(
     index: Index,
-    asked: Annotated[Path | None, typer.Argument(metavar="ASKED")] = None,
-    most: Annotated[int, typer.Option(min=1)] = 10,
+    file: Annotated[Path | None, typer.Argument(metavar="ASKED")] = None,
+    limit: Annotated[int, typer.Option("--most", min=1)] = 10,
     json: Json = False,
 ) -> None:
     """List the questions to label next: those that a label would teach most.
@@ -94,19 +94,19 @@ def questions(
 
     Parameters
     ----------
-    asked
+    file
         A .csv file with a column query; the default is headings of the passages.
-    most
+    limit
         List at most so many.
     """
     from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
 
-    own = [] if asked is None else [*read_questions(asked, labelled=False)]
+    texts = [] if file is None else [*read_questions(file, labelled=False)]
     retriever = open_index(index)
-    own = questions_to_ask(retriever) if asked is None else own
+    texts = questions_to_ask(retriever) if file is None else texts
     rows = [
         (result.query, result.decision.confidence)
-        for result in questions_to_label(retriever, own, most)
+        for result in questions_to_label(retriever, texts, limit)
     ]
     if json:
         print_json(six_digits([{"query": query, "confidence": sure} for query, sure in rows]))
@@ -123,7 +123,7 @@ def evaluate(
     verdict: str = "",
     picture: Path | None = None,
     max_wrong: Annotated[float, typer.Option()] = 0.1,
-    most: Annotated[int, typer.Option(min=1)] = 100,
+    limit: Annotated[int, typer.Option("--most", min=1)] = 100,
     json: Json = False,
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
@@ -160,7 +160,7 @@ def evaluate(
     max_wrong
         Without questions: print the threshold above which at most this share of the questions
         that nothing answers is answered.
-    most
+    limit
         Without questions: make so many at most.
     """
     if index is None or questions is None:
@@ -172,15 +172,15 @@ def evaluate(
         if index is None:
             measure_logs(log or (), confidence, verdict, picture, json=json)
         else:
-            print_rates(index, max_wrong, most, json=json)
+            print_rates(index, max_wrong, limit, json=json)
         return
-    asked = read_questions(questions, labelled=True)
+    entries = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
     from uec_rag.evaluation.evaluate import describe_log
     from uec_rag.evaluation.evaluate import evaluate as measure
 
     retriever = open_index(index)
-    labels = find_labels(asked, retriever.passages(), questions.name)
+    labels = find_labels(entries, retriever.passages(), questions.name)
     measures = measure(retriever, labels, k=k)
     if log:
         measures["advisors"] = {path.name: describe_log(path, labels) for path in log}
@@ -220,19 +220,19 @@ def measure_logs(
     from uec_rag.evaluation.evaluate import draw_curve, measure_runs, read_runs
     from uec_rag.evaluation.refusals import group_refusals
 
-    read = {path.name: read_runs(path, confidence=confidence, verdict=verdict) for path in logs}
-    found = {
-        name: measure_runs(runs) | {"refusals": group_refusals(runs)} for name, runs in read.items()
+    log = {path.name: read_runs(path, confidence=confidence, verdict=verdict) for path in logs}
+    measures = {
+        name: measure_runs(runs) | {"refusals": group_refusals(runs)} for name, runs in log.items()
     }
     if picture is not None:
-        picture.write_text(draw_curve(next(iter(found.values()))["curve"]), encoding="utf-8")
+        picture.write_text(draw_curve(next(iter(measures.values()))["curve"]), encoding="utf-8")
     if json:
-        print_json(six_digits(found))
+        print_json(six_digits(measures))
         return
-    for name, told in found.items():
-        print_text(f"{name}: {told['questions']} questions. In brackets: the 95% interval.")
+    for name, facts in measures.items():
+        print_text(f"{name}: {facts['questions']} questions. In brackets: the 95% interval.")
         table = Table("share", "", "of", box=None, pad_edge=False)
-        for key, share in told["shares"].items():
+        for key, share in facts["shares"].items():
             of = "?" if share is None else f"{share['of']} {_SHARES[key]}"
             value = (
                 "?"
@@ -241,39 +241,39 @@ def measure_logs(
             )
             table.add_row(key.replace("_", " "), value, of)
         out.print(table)
-        if told["aurc"] is not None:
-            print_text(f"Mean risk over coverages (AURC): {told['aurc']:.3f}")
-        if told["aurc"] is not None and not told["bins"]:
+        if facts["aurc"] is not None:
+            print_text(f"Mean risk over coverages (AURC): {facts['aurc']:.3f}")
+        if facts["aurc"] is not None and not facts["bins"]:
             print_text("Confidence is outside 0 to 1, so that there is no Brier score.")
-        if told["bins"]:
+        if facts["bins"]:
             print_text(
-                f"Brier score: {told['brier']:.3f}. Confidence, and the share that is right:"
+                f"Brier score: {facts['brier']:.3f}. Confidence, and the share that is right:"
             )
-            for one in told["bins"]:
-                interval = f"({one['low']:.2f} to {one['high']:.2f})"
+            for row in facts["bins"]:
+                interval = f"({row['low']:.2f} to {row['high']:.2f})"
                 print_text(
-                    f"  {one['confidence']:.2f}  {one['right']:.2f} {interval} of {one['count']}"
+                    f"  {row['confidence']:.2f}  {row['right']:.2f} {interval} of {row['count']}"
                 )
-        print_refusals(told["refusals"])
+        print_refusals(facts["refusals"])
 
 
-def print_refusals(told: Mapping[str, Any]) -> None:
+def print_refusals(refusals: Mapping[str, Any]) -> None:
     """Print what was refused, by the words and sections that the documents lack."""
     for name, title in {"word": "Words that no passage has", "section": "Closest sections"}.items():
-        if groups := told[f"{name}s"]:
-            print_text(f"{title}, of {told['refused']} questions without an answer:")
+        if groups := refusals[f"{name}s"]:
+            print_text(f"{title}, of {refusals['refused']} questions without an answer:")
         for group in groups[:_GROUPS]:
-            asked = one_line(group["questions"][0])
-            print_text(f"  {group['count']}  {one_line(group[name])}, as in: {asked}")
+            question = one_line(group["questions"][0])
+            print_text(f"  {group['count']}  {one_line(group[name])}, as in: {question}")
 
 
-def print_rates(index: Path, max_wrong: float, most: int, *, json: bool) -> None:
+def print_rates(index: Path, max_wrong: float, size: int, *, json: bool) -> None:
     """Print how an index decides questions that are made of its passages."""
     from rich.table import Table
 
     from uec_rag.evaluation.rates import estimate_rates
 
-    rates = estimate_rates(open_index(index), max_wrong=max_wrong, most=most)
+    rates = estimate_rates(open_index(index), max_wrong=max_wrong, most=size)
     if json:
         print_json(six_digits(rates))
         return
@@ -291,14 +291,14 @@ def print_rates(index: Path, max_wrong: float, most: int, *, json: bool) -> None
     out.print(table)
     table = Table("file", "questions", *_OF_FILES, box=None, pad_edge=False)
     for file, by_way in rates["files"].items():
-        asked = by_way["as_they_are"]
-        shares = _share(asked["answered_rightly"]), _share(by_way["still_answered"])
-        table.add_row(plain(file or "(no file)"), str(asked["questions"]), *shares)
+        counts = by_way["as_they_are"]
+        shares = _share(counts["answered_rightly"]), _share(by_way["still_answered"])
+        table.add_row(plain(file or "(no file)"), str(counts["questions"]), *shares)
     out.print(table)
     print_text(f"Answered though nothing answers: {_share(rates['still_answered'])}")
     for mistake in rates["mistakes"][:_GROUPS]:
-        where = f"{mistake['file']}, {_WAYS[mistake['way']]}"
-        print_text(f"  {mistake['confidence']:.2f}  {one_line(mistake['question'])} ({where})")
+        place = f"{mistake['file']}, {_WAYS[mistake['way']]}"
+        print_text(f"  {mistake['confidence']:.2f}  {one_line(mistake['question'])} ({place})")
     limit = rates["threshold"]
     if limit["still_answered"]["of"] < limit["needed"]:
         print_text(f"A limit of {max_wrong:.1%} takes {limit['needed']} questions or more.")
@@ -322,11 +322,11 @@ _OUTCOMES = {
 }
 
 
-def _share(told: Mapping[str, float] | None) -> str:
+def _share(share: Mapping[str, float] | None) -> str:
     """Format a share with its interval."""
-    if told is None:
+    if share is None:
         return "-"
-    return f"{told['share']:.0%} ({told['low']:.0%} to {told['high']:.0%})"
+    return f"{share['share']:.0%} ({share['low']:.0%} to {share['high']:.0%})"
 
 
 _SHARES = {
@@ -340,8 +340,8 @@ _SHARES = {
 def print_advisors(described: Mapping[str, Mapping[str, Any]]) -> None:
     """Print what advisors changed and cost, by the name of their log."""
     for name, row in described.items():
-        told = [f"{key} {value:.3g}" for key, value in row.items() if value is not None]
-        print_text(f"{name}: {', '.join(told)}")
+        parts = [f"{key} {value:.3g}" for key, value in row.items() if value is not None]
+        print_text(f"{name}: {', '.join(parts)}")
 
 
 def _mean(interval: Sequence[float], sign: str = "") -> str:

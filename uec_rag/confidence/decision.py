@@ -292,9 +292,9 @@ def decide_one(
 ) -> Decision:
     """Ask for clarification, else answer if confident, else abstain.
 
-    A question that may mean several things (see `means_several`) is asked back about, if at least
-    two of them can be named; else it is uncertain. So is one with a name that no passage has, at
-    best. A message in which nothing asks gets no answer.
+    A question that may mean several things (see `means_several`) is asked back about, but it is
+    uncertain if just one of them can be named. So is one with a name that no passage has, at best.
+    A message in which nothing asks gets no answer.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def decide_one(
     asks : bool
         Whether the text asks anything.
     readings : tuple of Reading
-        The possible meanings of the question.
+        The possible meanings of the question; empty if unknown, as where an advisor names none.
     threshold : float
         The confidence above which to answer, such as that of a
         `uec_rag.confidence.risk.Guarantee`.
@@ -324,7 +324,7 @@ def decide_one(
         code = "no_question"
     elif caveat:
         pass  # uncertain
-    elif is_open and len(readings) > 1:
+    elif is_open and len(readings) != 1:
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
         # A name that no passage has, so that the nearest is another's, or one of several things.

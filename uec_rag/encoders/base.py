@@ -200,18 +200,18 @@ def encode_texts(
     parts = []
     with progress_bar("Encoding texts", len(texts), show_progress) as bar:
         for start in range(0, max(1, len(texts)), _AT_ONCE):
-            some = texts[start : start + _AT_ONCE]
-            with counted(bar, len(some)):
-                parts.append(_encode_some(encoder, some, role, texts))
+            batch = texts[start : start + _AT_ONCE]
+            with counted(bar, len(batch)):
+                parts.append(_encode_some(encoder, batch, role, texts))
     return Encoded.join(parts) if len(parts) > 1 else parts[0]
 
 
 def _encode_some(
-    encoder: Encoder, some: Sequence[str], role: Role, texts: Sequence[str]
+    encoder: Encoder, batch: Sequence[str], role: Role, texts: Sequence[str]
 ) -> Encoded:
     """Embed some of all texts; an error says where among all of them a text is."""
     try:
-        return encoder.encode(some, role)
+        return encoder.encode(batch, role)
     except NoDirection as error:
         if error.text not in texts:
             raise
@@ -346,14 +346,14 @@ def _least_same(
 
 
 def are_same(
-    encoder: Encoder, texts: Sequence[str], made: Float32Array, stored: Float32Array
+    encoder: Encoder, texts: Sequence[str], vectors: Float32Array, stored: Float32Array
 ) -> bool:
     """Return whether stored vectors are those that an encoder made of some texts, perhaps rounded.
 
     `texts`: those to learn from how much its vectors of a text differ, if that is needed.
     """
-    least = float((made * stored).sum(axis=1).min())
-    return least >= _SAME or (least >= LEAST_SAME and least >= least_same(encoder, texts))
+    lowest = float((vectors * stored).sum(axis=1).min())
+    return lowest >= _SAME or (lowest >= LEAST_SAME and lowest >= least_same(encoder, texts))
 
 
 def probe(encoder: Encoder, role: Role = "passage") -> tuple[float, ...]:
@@ -365,16 +365,16 @@ def probe(encoder: Encoder, role: Role = "passage") -> tuple[float, ...]:
         return ()
     try:
         encoder = getattr(encoder, "uncached", encoder)
-        made = encoder.encode(PROBES, role).embedding
-        least = round(_least_same(encoder, PROBES, made, role), 4)
-        return *made.ravel().round(4).tolist(), least
+        vectors = encoder.encode(PROBES, role).embedding
+        lowest = round(_least_same(encoder, PROBES, vectors, role), 4)
+        return *vectors.ravel().round(4).tolist(), lowest
     except NoDirection:  # it does not know the texts
         return ()
 
 
-def are_of_one_model(probe: Sequence[float], other: Sequence[float]) -> bool:
+def are_of_one_model(probe: Sequence[float], reference: Sequence[float]) -> bool:
     """Return whether two of what `probe` returns are of the same model, or of words."""
-    if len(probe) != len(other) or not probe:
-        return len(probe) == len(other)
-    one, two = (np.reshape(each[:-1], (len(PROBES), -1)) for each in (probe, other))
-    return bool(((one * two).sum(axis=1) >= max(LEAST_SAME, min(probe[-1], other[-1]))).all())
+    if len(probe) != len(reference) or not probe:
+        return len(probe) == len(reference)
+    a, b = (np.reshape(values[:-1], (len(PROBES), -1)) for values in (probe, reference))
+    return bool(((a * b).sum(axis=1) >= max(LEAST_SAME, min(probe[-1], reference[-1]))).all())

@@ -133,9 +133,9 @@ class BlackBoxEncoder(IdentityHead):
         except _BUGS:
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error).strip():.200}"
-            what = f"encoder: {self.name!r} failed to embed {len(texts)} texts ({said}); try again."
-            raise EncoderFailed(what, self.name) from error
+            note = f"{type(error).__name__}: {str(error).strip():.200}"
+            text = f"encoder: {self.name!r} failed to embed {len(texts)} texts ({note}); try again."
+            raise EncoderFailed(text, self.name) from error
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
@@ -150,9 +150,9 @@ class BlackBoxEncoder(IdentityHead):
         checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
-        vectors, known = self._ask(checked, role), self._dimension
+        vectors, dimension = self._ask(checked, role), self._dimension
         embedding = check_vectors(
-            vectors, rows=len(checked), encoder=self.name, dimension=known, texts=checked
+            vectors, rows=len(checked), encoder=self.name, dimension=dimension, texts=checked
         )
         self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
@@ -187,14 +187,14 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
 
 def _say_lost_prompts(source: object, embed: dict[Role, Callable[[list[str]], object]]) -> None:
     lost = lost_prompts(source, embed)
-    said = " and ".join(
+    losses = " and ".join(
         f"{_KINDS[role]} without {repr(prompt) if prompt else f'the part for {_KINDS[role]}'}"
         for role, prompt in lost.items()
     )
-    what = "prompts" if any(lost.values()) else "of two"
-    if said:
+    kind = "prompts" if any(lost.values()) else "of two"
+    if losses:
         warn(
-            f"{type(source).__name__} embeds {said}, {what} that its model has: pass the model "
+            f"{type(source).__name__} embeds {losses}, {kind} that its model has: pass the model "
             "itself, as in UEC([SentenceTransformer(name), 'bm25']), and fill anew what was "
             "filled without them."
         )

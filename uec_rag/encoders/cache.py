@@ -103,29 +103,29 @@ class CachedEncoder(NotCopied):
         """
         checked = prepare_texts(texts, role)
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
-        known = self._recent if self.path is None else _read(self.path, keys)
-        missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
+        cache = self._recent if self.path is None else _read(self.path, keys)
+        missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in cache}
         if missing or not keys:
             encoded = self._encoder.encode([*missing.values()], role)
             if not keys:
                 return encoded
-            own = encoded.features is not encoded.embedding  # else the last layer is the identity
-            features = encoded.features if own else [None] * len(encoded)
+            is_apart = encoded.features is not encoded.embedding  # else the last layer is identity
+            features = encoded.features if is_apart else [None] * len(encoded)
             rows = zip(encoded.embedding, features, strict=True)
-            new: dict[bytes, _Row] = dict(zip(missing, rows, strict=True))
-            self._keep(new)
-            known = known | new
-        embedding = np.stack([known[key][0] for key in keys])
-        others = [row for key in keys if (row := known[key][1]) is not None]
-        return Encoded(embedding, np.stack(others) if others else embedding)
+            entries: dict[bytes, _Row] = dict(zip(missing, rows, strict=True))
+            self._keep(entries)
+            cache = cache | entries
+        embedding = np.stack([cache[key][0] for key in keys])
+        columns = [row for key in keys if (row := cache[key][1]) is not None]
+        return Encoded(embedding, np.stack(columns) if columns else embedding)
 
-    def _keep(self, new: dict[bytes, _Row]) -> None:
+    def _keep(self, entries: dict[bytes, _Row]) -> None:
         if self.path is None:
-            full = len(self._recent) + len(new) > _CAPACITY
-            self._recent = new if full else self._recent | new  # others may read the old one
+            full = len(self._recent) + len(entries) > _CAPACITY
+            self._recent = entries if full else self._recent | entries  # others may read the old
             return
         with _opened(self.path) as database:
-            rows = ((key, *row) for key, row in new.items())
+            rows = ((key, *row) for key, row in entries.items())
             database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
 
 
@@ -140,10 +140,10 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _read(path: Path, keys: Sequence[bytes]) -> dict[bytes, _Row]:
-    query, known = "SELECT embedding, features FROM embedding WHERE key = ?", dict[bytes, _Row]()
+    query, rows = "SELECT embedding, features FROM embedding WHERE key = ?", dict[bytes, _Row]()
     with _opened(path) as database:
         for key in dict.fromkeys(keys):
             for embedding, features in database.execute(query, [key]):
-                own = None if features is None else np.frombuffer(features, np.float32)
-                known[key] = np.frombuffer(embedding, np.float32), own
-    return known
+                array = None if features is None else np.frombuffer(features, np.float32)
+                rows[key] = np.frombuffer(embedding, np.float32), array
+    return rows

@@ -171,27 +171,27 @@ def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.flo
     text = word.casefold()
     scripts = (letters for name, letters in _LETTERS.items() if _script(name).search(text))
     letters = next(scripts, "etaoinsrhldcumfpgwybvkxjqz")  # the most frequent first
-    inner, made = range(1, len(text)), dict[str, float]()
+    inner, odds = range(1, len(text)), dict[str, float]()
     # Learned by `benchmarks.quality.spelling`.
     for likely, edits in (
-        (2.7, (text[:at] + one + text[at:] for one in letters for at in (*inner, len(text)))),
+        (2.7, (text[:at] + c + text[at:] for c in letters for at in (*inner, len(text)))),
         (3.0, (text[: at - 1] + text[at] + text[at - 1] + text[at + 1 :] for at in inner)),
         (0.0, (text[:at] + text[at + 1 :] for at in inner)),
-        (0.0, (text[:at] + one + text[at + 1 :] for at in inner for one in letters)),
+        (0.0, (text[:at] + c + text[at + 1 :] for at in inner for c in letters)),
     ):
-        for near in edits:
-            made.setdefault(near, likely)
-    made.pop(text, None)
-    keys = [next(iter(_keys_of.__wrapped__(near, False))) for near in made]
-    return [*made], np.array(keys, dtype=np.uint64), np.array([*made.values()], dtype=np.float32)
+        for edit in edits:
+            odds.setdefault(edit, likely)
+    odds.pop(text, None)
+    keys = [next(iter(_keys_of.__wrapped__(edit, False))) for edit in odds]
+    return [*odds], np.array(keys, dtype=np.uint64), np.array([*odds.values()], dtype=np.float32)
 
 
 def stem_of(word: str, language: str = "en") -> str:
     """Return the stem by which a word is counted; in a language in Latin letters, its own stem."""
     stem, plain = next(_forms(word.casefold(), False)), without_accents(word.casefold())
-    if (own := _OF_LANGUAGES.get(language)) is None or not plain.isascii():
+    if (name := _OF_LANGUAGES.get(language)) is None or not plain.isascii():
         return stem
-    return without_accents(_stemmer(own).stemWord(word.casefold()))
+    return without_accents(_stemmer(name).stemWord(word.casefold()))
 
 
 def _identifiers(text: str) -> list[str]:
@@ -235,8 +235,8 @@ def _forms(word: str, ngrams: bool) -> Iterator[str]:
         return
     language = "english"
     if not word.isascii():
-        written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
-        language = next(written, language)
+        names = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
+        language = next(names, language)
     if language == "hindi":
         word = _NASAL.sub("\u0902", word)
     plain = without_accents(word) if language == "english" else word
@@ -251,10 +251,10 @@ def _forms(word: str, ngrams: bool) -> Iterator[str]:
 
 def _stemmer(language: str) -> Stemmer.Stemmer:
     """Return this thread's stemmer of a language, since none is thread-safe; keys are cached."""
-    own = _of_thread.__dict__
-    if language not in own:
-        own[language] = Stemmer.Stemmer(language, 0)
-    return own[language]
+    stemmers = _of_thread.__dict__
+    if language not in stemmers:
+        stemmers[language] = Stemmer.Stemmer(language, 0)
+    return stemmers[language]
 
 
 def split_words(text: str) -> list[str]:
@@ -301,10 +301,10 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     return find_wholes(text, plain_words(text), find_dates(text))
 
 
-def spell_dates(text: str, known: Callable[[Sequence[str]], Sequence[str]]) -> str:
+def spell_dates(text: str, lookup: Callable[[Sequence[str]], Sequence[str]]) -> str:
     """Spell out each date of which one day is known, as the texts write it; see `compounds`.
 
-    `known` chooses the terms that texts have. A date without a year has that of the one day known.
+    `lookup` chooses the terms that texts have. A date without a year has that of the one day known.
 
     Examples
     --------
@@ -315,25 +315,25 @@ def spell_dates(text: str, known: Callable[[Sequence[str]], Sequence[str]]) -> s
     'On 2024-04-03?'
     """
 
-    def spelled(days: Sequence[str]) -> str | None:
-        if len(meant := known(days)) != 1:
+    def spell(days: Sequence[str]) -> str | None:
+        if len(matches := lookup(days)) != 1:
             return None
-        year, of_year, day = meant[0][:4], meant[0][4:6], meant[0][6:]
+        year, of_year, day = matches[0][:4], matches[0][4:6], matches[0][6:]
         names = [name for name, number in MONTHS.items() if number == int(of_year)]
-        written = known([*map(stem_of, names)])
-        if not written:
+        forms = lookup([*map(stem_of, names)])
+        if not forms:
             return f"{year}-{of_year}-{day}"
-        name = next(one for one in names if stem_of(one) in written)
+        name = next(month for month in names if stem_of(month) in forms)
         return f"{int(day)} {name.capitalize()} {year}"
 
-    return replace_dates(text, spelled)
+    return replace_dates(text, spell)
 
 
 @lru_cache(512)  # a hit is asked for several names, and found again
 def _parts_in(text: str) -> frozenset[str]:
     """Return the words of a text and their parts, in lower case and without accents."""
-    every = {part.casefold() for word in split_words(text) for part in (word, *_PART.findall(word))}
-    return frozenset([word if word.isascii() else without_accents(word) for word in every])
+    words = {part.casefold() for word in split_words(text) for part in (word, *_PART.findall(word))}
+    return frozenset([word if word.isascii() else without_accents(word) for word in words])
 
 
 def has_words(text: str, words: Collection[str]) -> bool:
@@ -367,9 +367,9 @@ def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> FloatArr
 
     `foreign`: for each term, whether its query is in another language than English.
     """
-    english, others = _stems_of(ENGLISH), _stems_of(FOREIGN)
+    english, stems = _stems_of(ENGLISH), _stems_of(FOREIGN)
     pairs = zip(keys.tolist(), foreign.tolist(), strict=True)
-    function = np.array([key in english or (far and key in others) for key, far in pairs], bool)
+    function = np.array([key in english or (flag and key in stems) for key, flag in pairs], bool)
     of_kind = np.array([1, FRAGMENT_WEIGHT, 1, IDENTIFIER_WEIGHT], dtype=np.float32)
     weights: FloatArray = of_kind[keys & np.uint64(3)]
     return np.where(function, np.float32(FUNCTION_WEIGHT) * weights, weights)
@@ -410,11 +410,11 @@ def _revision() -> str:
     # of the stemmers, of which versions differ by a few words in ten thousand.
     lines = _STEMMED.read_text(encoding="utf-8").splitlines()
     pairs = zip(lines[::2], lines[1::2], strict=True)
-    words = [one + end for ones, ends in pairs for one in ones.split() for end in ends.split()]
+    words = [head + end for heads, ends in pairs for head in heads.split() for end in ends.split()]
     stems = [next(_forms(word, False)) for word in words] + terms_of(_NOTATIONS)
     rules = [K1, B, None, terms_of(_PROBE)]  # None: no language is named
-    made, counted = (hashlib.sha256(json.dumps(of).encode()).hexdigest() for of in (rules, stems))
-    return made[:RULES] + counted[:RULES]
+    head, tail = (hashlib.sha256(json.dumps(of).encode()).hexdigest() for of in (rules, stems))
+    return head[:RULES] + tail[:RULES]
 
 
 RULES = 32

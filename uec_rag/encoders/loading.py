@@ -116,8 +116,8 @@ def _check_name(name: str) -> None:
     if not name.strip():
         raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
     # Few models of the hub have no owner.
-    known = () if "/" in name or Path(name).is_dir() else (BM25, *PACKAGED)
-    if advice := did_you_mean(name, known):
+    names = () if "/" in name or Path(name).is_dir() else (BM25, *PACKAGED)
+    if advice := did_you_mean(name, names):
         raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
 
 

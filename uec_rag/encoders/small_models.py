@@ -136,10 +136,10 @@ def _optimised(graph: Path, revision: str) -> "InferenceSession":
     name = hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
     temporary = folder / f"{name}.{os.getpid()}"
     try:
-        for kept in folder.glob(f"{name}-*.onnx"):
-            if kept.stem.endswith(_hash(kept)):
-                return _open_session(kept, is_optimised=True)
-            kept.unlink()  # it is damaged
+        for file in folder.glob(f"{name}-*.onnx"):
+            if file.stem.endswith(_hash(file)):
+                return _open_session(file, is_optimised=True)
+            file.unlink()  # it is damaged
         folder.mkdir(parents=True, exist_ok=True)
         session = _open_session(graph, optimised=temporary)
         temporary.replace(folder / f"{name}-{_hash(temporary)}.onnx")
@@ -233,8 +233,8 @@ class FourBitFile:
         scores = np.frombuffer(content, "<f4", count, start)
         start += scores.nbytes
         pieces = [
-            (content[start + first : start + last].decode(), float(str(score)))
-            for (first, last), score in zip(pairwise(ends.tolist()), scores, strict=True)
+            (content[start + begin : start + end].decode(), float(str(score)))
+            for (begin, end), score in zip(pairwise(ends.tolist()), scores, strict=True)
         ]
         start += length
         _, characters = struct.unpack_from("<iI", content, start)  # which `_TOKENIZER` has
@@ -315,7 +315,7 @@ def files_of(file: FourBitFile) -> Iterator[tuple[str, bytes]]:
         weights += bytes(position - len(weights)) + arrays[name].tobytes()
     tokenizer = json.loads(_TOKENIZER.read_bytes())
     tokenizer["model"] |= {"unk_id": file.unknown, "vocab": file.pieces}
-    written = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
     yield "model.onnx", GRAPH.read_bytes()
     yield WEIGHTS, bytes(weights)
-    yield "tokenizer.json", written.encode()
+    yield "tokenizer.json", text.encode()

@@ -71,10 +71,10 @@ _IN_WORDS, _BEFORE = (
     for column in (0, 2)
 )
 _ROMAN = {
-    f"{tens}{ones}": str(10 * ten + one)
+    f"{tens}{units}": str(10 * ten + unit)
     for ten, tens in enumerate(("", "X", "XX", "XXX"))
-    for one, ones in enumerate(("", *["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]))
-    if ten or one
+    for unit, units in enumerate(("", *["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]))
+    if ten or unit
 }
 _BEHIND = _BEFORE | {roman.lower(): number for roman, number in _ROMAN.items()} | _IN_WORDS
 _ARTICLES = frozenset(
@@ -99,9 +99,9 @@ def writing_of(text: str) -> str | None:
     >>> writing_of("Wer hat das Buch geschrieben, und wann?")
     'Latin letters, not English'
     """
-    most = letters_in(text)
-    if most != LATIN:
-        return most
+    script = letters_in(text)
+    if script != LATIN:
+        return script
     words = undecorated(text[:_MOST_LETTERS]).lower().split()
     strange = sum(map(FOREIGN.__contains__, words))
     foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
@@ -124,17 +124,17 @@ def letters_of(writing: str | None) -> str | None:
     return LATIN if writing == NOT_ENGLISH else writing
 
 
-def writings(texts: Iterable[str], least: float = 0.02) -> tuple[str, ...]:
-    """Return the writings of texts, most frequent first, without those of a share below `least`."""
+def writings(texts: Iterable[str], share: float = 0.02) -> tuple[str, ...]:
+    """Return the writings of texts, most frequent first, without those of a share below `share`."""
     counts = Counter(writing for text in texts if (writing := writing_of(text)) is not None)
-    enough = least * counts.total()
+    enough = share * counts.total()
     return tuple(name for name, count in counts.most_common() if count >= enough)
 
 
 @cache
 def _script_of(letter: str) -> str:
-    first = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
-    return _EAST_ASIAN.get(first, f"{first.capitalize()} letters")
+    word = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
+    return _EAST_ASIAN.get(word, f"{word.capitalize()} letters")
 
 
 def without_accents(word: str) -> str:
@@ -210,16 +210,16 @@ def without_separators(text: str) -> str:
 
 def _numerals(words: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Return the numbers that words stand for, with them: of "chapter six", "Louis XIV"."""
-    found = list[tuple[str, list[str]]]()
+    pairs = list[tuple[str, list[str]]]()
     if not _SECTIONS.isdisjoint(words):
-        for one, other in pairwise(words):
-            if one in _SECTIONS and (number := _BEHIND.get(other.lower())):
-                found.append((number, [other]))
-            elif other in _SECTIONS and (number := _BEFORE.get(one.lower())):
-                found.append((number, [one]))
+        for head, tail in pairwise(words):
+            if head in _SECTIONS and (number := _BEHIND.get(tail.lower())):
+                pairs.append((number, [tail]))
+            elif tail in _SECTIONS and (number := _BEFORE.get(head.lower())):
+                pairs.append((number, [head]))
     if not _ROMAN.keys().isdisjoint(words):
-        found += [(_ROMAN[word], [word]) for word in words[1:] if len(word) > 1 and word in _ROMAN]
-    return found
+        pairs += [(_ROMAN[word], [word]) for word in words[1:] if len(word) > 1 and word in _ROMAN]
+    return pairs
 
 
 def find_wholes(
@@ -229,19 +229,19 @@ def find_wholes(
 
     It is the number that words stand for, a word with hyphens, a number in groups, or a date.
     """
-    wholes, rest = _numerals(words), _replace(text, dates, lambda _: " ")
-    has_hyphens = not _HYPHENS.isdisjoint(rest)  # else nothing is found
-    found = filter(_LETTER.search, _COMPOUND.findall(rest) if has_hyphens else ())
-    wholes += [(_BETWEEN.sub("", word), WORD.findall(word)) for word in found]
-    for number in _GROUPED.findall(rest) if _DIGIT.search(rest) else ():
+    wholes, prose = _numerals(words), _replace(text, dates, lambda _: " ")
+    has_hyphens = not _HYPHENS.isdisjoint(prose)  # else nothing is found
+    compounds = filter(_LETTER.search, _COMPOUND.findall(prose) if has_hyphens else ())
+    wholes += [(_BETWEEN.sub("", word), WORD.findall(word)) for word in compounds]
+    for number in _GROUPED.findall(prose) if _DIGIT.search(prose) else ():
         whole = _BETWEEN.sub("", number)
         is_long = _FEWEST_DIGITS <= len(whole) <= _MOST_DIGITS and not _YEARS.fullmatch(number)
         if is_long or _THOUSANDS.fullmatch(number):
             wholes.append((whole, WORD.findall(number)))
     for date in dates:
         days = _days(date)
-        own = WORD.findall(date[0]) if _is_kept(date) else []
-        wholes += [(day, own or [other for other in days if other != day] or [day]) for day in days]
+        parts = WORD.findall(date[0]) if _is_kept(date) else []
+        wholes += [(day, parts or [form for form in days if form != day] or [day]) for day in days]
     return wholes
 
 
@@ -272,14 +272,14 @@ def _is_kept(date: regex.Match[str]) -> bool:
 
 
 def _replace(
-    text: str, found: Sequence[regex.Match[str]], written: Callable[[regex.Match[str]], str]
+    text: str, matches: Sequence[regex.Match[str]], write: Callable[[regex.Match[str]], str]
 ) -> str:
     """Replace what was found in a text, as the `sub` of its expression would."""
-    parts, last = list[str](), 0
-    for one in found:
-        parts += [text[last : one.start()], written(one)]
-        last = one.end()
-    return "".join([*parts, text[last:]])
+    parts, end = list[str](), 0
+    for match in matches:
+        parts += [text[end : match.start()], write(match)]
+        end = match.end()
+    return "".join([*parts, text[end:]])
 
 
 def _days(date: regex.Match[str]) -> list[str]:
@@ -300,13 +300,13 @@ def _days(date: regex.Match[str]) -> list[str]:
 def _date() -> regex.Pattern[str]:
     """Return the pattern of dates, which takes most of an import to compile, and is seldom used."""
     day, year, month = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
-    any_year, named = r"(?P<year>[12]\d{3}|\d\d)", _named_month()
+    any_year, name = r"(?P<year>[12]\d{3}|\d\d)", _named_month()
     return regex.compile(
         rf"(?<![\w.,/-])(?:{year}(?:-|/|\.|[年년]\s?){month}(?:-|/|\.|[月월]\s?){day}[日일]?"
         rf"|{day}(?P<mark>[-/.]){month}(?P=mark){any_year}"
-        rf"|{day}(?P<mark>[-/]){named}(?P=mark){any_year}"
-        rf"|{day}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{named}\.?,?\s(?:de\s)?{year}"
-        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?,?\s{year})(?=$|T\d|[^\w./-]|[.-](?!\d))",
+        rf"|{day}(?P<mark>[-/]){name}(?P=mark){any_year}"
+        rf"|{day}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{name}\.?,?\s(?:de\s)?{year}"
+        rf"|{name}\.?\s{day}(?:st|nd|rd|th)?,?\s{year})(?=$|T\d|[^\w./-]|[.-](?!\d))",
         regex.IGNORECASE,
     )
 
@@ -314,10 +314,10 @@ def _date() -> regex.Pattern[str]:
 @cache
 def _day_of_year() -> regex.Pattern[str]:
     """Return the pattern of dates of a question that have no year."""
-    day, named = r"(?P<day>\d\d?)", _named_month()
+    day, name = r"(?P<day>\d\d?)", _named_month()
     return regex.compile(
-        rf"(?<![\w.,/-])(?:{day}(?:st|nd|rd|th|º|\.)?[\s-](?:of\s|de\s)?{named}"
-        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?|{day}\.(?P<month>\d\d?)\.)(?![\w-]|,?\s?(?:de\s)?\d)",
+        rf"(?<![\w.,/-])(?:{day}(?:st|nd|rd|th|º|\.)?[\s-](?:of\s|de\s)?{name}"
+        rf"|{name}\.?\s{day}(?:st|nd|rd|th)?|{day}\.(?P<month>\d\d?)\.)(?![\w-]|,?\s?(?:de\s)?\d)",
         regex.IGNORECASE,
     )
 
@@ -326,19 +326,19 @@ def _named_month() -> str:
     return rf"(?P<named>{'|'.join(sorted(MONTHS, key=len, reverse=True))})"
 
 
-def replace_dates(text: str, written: Callable[[Sequence[str]], str | None]) -> str:
-    """Replace each date by what `written` makes of the days that it may be, unless that is None.
+def replace_dates(text: str, write: Callable[[Sequence[str]], str | None]) -> str:
+    """Replace each date by what `write` makes of the days that it may be, unless that is None.
 
     A day has eight digits. A date without a year may be of any one since 1900.
     """
 
-    def replaced(date: regex.Match[str]) -> str:
+    def replace(date: regex.Match[str]) -> str:
         if "year" in date.groupdict():
             days = _days(date)
         else:
             month = int(date["month"] or MONTHS[date["named"].casefold()])
-            days = [f"{one}{month:02}{int(date['day']):02}" for one in _CENTURIES]
-        return written(days) or str(date[0])
+            days = [f"{century}{month:02}{int(date['day']):02}" for century in _CENTURIES]
+        return write(days) or str(date[0])
 
-    text = str(_date().sub(replaced, text)) if _HAS_YEAR.search(text) else text
-    return str(_day_of_year().sub(replaced, text)) if _DIGIT.search(text) else text
+    text = str(_date().sub(replace, text)) if _HAS_YEAR.search(text) else text
+    return str(_day_of_year().sub(replace, text)) if _DIGIT.search(text) else text

@@ -288,9 +288,9 @@ def corpus_evidence(
     mean, spread = logits.mean(axis=2), np.maximum(logits.std(axis=2), np.float32(1e-3))
     share = softmax(logits)
     entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=2)
-    first, following = logits[:, :, 0], logits[:, :, 1:_NEXT]
-    gap = np.log1p(first - following.mean(axis=2)) if count > 1 else np.zeros_like(first)
-    top = np.maximum((first - mean) / spread, np.float32(0.01))
+    lead, following = logits[:, :, 0], logits[:, :, 1:_NEXT]
+    gap = np.log1p(lead - following.mean(axis=2)) if count > 1 else np.zeros_like(lead)
+    top = np.maximum((lead - mean) / spread, np.float32(0.01))
     of_members = [
         np.minimum(entropy / np.log(max(count, 2)), 1),
         gap,

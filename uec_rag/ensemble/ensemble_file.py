@@ -69,19 +69,19 @@ class SavedModel(Record):
     options: Mapping[str, str] = field(default_factory=dict)
     probe: tuple[float, ...] = ()
 
-    def is_like(self, other: Encoder | SavedModel) -> bool:
+    def is_like(self, model: Encoder | SavedModel) -> bool:
         """Return whether a fit of this encoder suits another: words may have other stems."""
         length = RULES if self.spec == BM25 else None
-        return self.revision[:length] == other.revision[:length]
+        return self.revision[:length] == model.revision[:length]
 
-    def load(self, given: EncoderLike | None, last_layer: LastLayer, *, trust: bool) -> Encoder:
+    def load(self, encoder: EncoderLike | None, last_layer: LastLayer, *, trust: bool) -> Encoder:
         """Load the encoder, or use the given one; `last_layer` as in `load_encoder`.
 
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
         """
-        spec = str(self.spec) if given is None else given
-        fetch = given is not None or may_fetch(str(self.spec), trust=trust)
+        spec = str(self.spec) if encoder is None else encoder
+        fetch = encoder is not None or may_fetch(str(self.spec), trust=trust)
         try:
             model = load_encoder(spec, last_layer=last_layer, fetch=fetch)
         except OSError as error:
@@ -145,8 +145,8 @@ class SavedEnsemble(Record):
                 )
                 for position, name in enumerate(names)
             )
-        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT}
-        return Fitted(names, posteriors=posteriors, **kept)
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _KEPT}
+        return Fitted(names, posteriors=posteriors, **fields)
 
 
 # of `Fitted`, as they are
@@ -191,13 +191,13 @@ def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> No
     models = tuple(
         SavedModel(
             name,
-            each.spec,
-            each.revision,
-            each.dimension,
-            dict(getattr(each, "options", {})),
-            () if each.revision else probe(each),
+            encoder.spec,
+            encoder.revision,
+            encoder.dimension,
+            dict(getattr(encoder, "options", {})),
+            () if encoder.revision else probe(encoder),
         )
-        for name, each in zip(fitted.names, encoders, strict=True)
+        for name, encoder in zip(fitted.names, encoders, strict=True)
     )
     state = SavedEnsemble(models, **{name: getattr(fitted, name) for name in _KEPT})
     replace_file(path / ENSEMBLE, pack(state.metadata(), _arrays(fitted.posteriors or ())))
@@ -248,33 +248,33 @@ def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
 
 
 def read_ensemble(
-    folder: Path, given: Mapping[str, EncoderLike], *, trust: bool
+    folder: Path, overrides: Mapping[str, EncoderLike], *, trust: bool
 ) -> tuple[list[Encoder], Fitted]:
     """Read the encoders and the fit in a folder; see `UEC.load`.
 
-    `given`: encoders, by name. FileNotFoundError if there is no ensemble.
+    `overrides`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
     if not os.path.lexists(folder / ENSEMBLE):
         raise FileNotFoundError(
             f"path: no saved UEC ensemble at {str(folder)!r}; expected {ENSEMBLE} there."
         )
     expected = "a mapping of names to encoders, such as {'my-model': model}"
-    check_type(given, Mapping, "encoders", expected)
+    check_type(overrides, Mapping, "encoders", expected)
     saved, fitted = read_fit(folder)
-    if unknown := sorted({*given} - {*fitted.names}):
+    if unknown := sorted({*overrides} - {*fitted.names}):
         raise ValueError(
             f"encoders: expected names among {[*fitted.names]}, of which this was made, got "
             f"{unknown}. Pass those, as encoders={{{fitted.names[0]!r}: embedding}} of this `load` "
             "if it is the same model under another name, or fit again."
         )
     models = saved.encoders
-    if missing := [m.name for m in models if m.spec is None and m.name not in given]:
+    if missing := [m.name for m in models if m.spec is None and m.name not in overrides]:
         raise ValueError(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
     layer = saved.options.last_layer
-    encoders = [model.load(given.get(model.name), layer, trust=trust) for model in models]
+    encoders = [model.load(overrides.get(model.name), layer, trust=trust) for model in models]
     return encoders, fitted
 
 
@@ -302,7 +302,7 @@ def shipped_fit(encoders: Sequence[Encoder | SavedModel], unfitted: Fitted) -> F
         if replace(alike, seed=options.seed) != options or names != [e.name for e in encoders]:
             continue
         pairs = zip(saved.encoders, encoders, strict=True)
-        if changed := [known.name for known, own in pairs if not known.is_like(own)]:
+        if changed := [model.name for model, encoder in pairs if not model.is_like(encoder)]:
             warn(
                 f"The fit shipped with the package is for other revisions of {changed} than those "
                 "loaded, so that it is not used. Call fit(pairs), or install the versions of the "
@@ -335,13 +335,13 @@ def fit_of_twin(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
 
     The model is known by its vectors of a few passages and questions, also in another precision.
     """
-    model, *others = encoders
+    model, *tail = encoders
     of_model = cache(partial(probe, model))  # presets may have the same dimension
     for preset in PRESETS:
-        known, *words = read_fit(SHIPPED_FITS / preset)[0].encoders
-        if model.dimension != known.dimension or len(others) != len(words):
+        twin, *words = read_fit(SHIPPED_FITS / preset)[0].encoders
+        if model.dimension != twin.dimension or len(tail) != len(words):
             continue
         probes = json.loads((SHIPPED_FITS / preset / PROBED).read_text(encoding="utf-8"))
         if all(are_of_one_model(of_role, of_model(role)) for role, of_role in probes.items()):
-            return shipped_fit([known, *others], unfitted)
+            return shipped_fit([twin, *tail], unfitted)
     return None

@@ -95,17 +95,17 @@ def _fit(
         check_one_space([encoder.dimension for encoder in encoders])
     start, options = time.perf_counter(), unfitted.options
     seed = options.seed
-    posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress)
-    texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
+    posteriors, encoded = fit_posteriors(encoders, pairs_of_each, options, show_progress)
+    texts, fitted = encoded.questions, replace(unfitted, posteriors=tuple(posteriors))
     _log.info("uec_rag: fitting: the posteriors of %s are fitted.", ", ".join(unfitted.names))
     bar.update()
-    asked = made.asked_by(fitted)
+    fit_corpus = encoded.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
         strange = list[FitCorpus]()
         if not are_generated and len({isinstance(encoder, Lexical) for encoder in encoders}) > 1:
             strange = _encode_pseudo_languages(encoders, fitted, texts, seed)
         lines = fitted.slopes, fitted.intercepts
-        evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
+        evidence = fit_evidence_weights(fit_corpus, *lines, seed=seed, extras=strange)
         if are_generated:
             says_less = [_FEWER_WORDS * isinstance(encoder, Lexical) for encoder in encoders]
             prior = np.add(evidence.prior, says_less)
@@ -114,14 +114,14 @@ def _fit(
     _log.info("uec_rag: fitting: the weights of the models are fitted; confidence is left.")
     bar.update()
     preset = shipped_fit(encoders, unfitted)
-    views = made.asked_by(fitted).views(fitted, seed)
+    views = encoded.asked_by(fitted).views(fitted, seed)
     if preset is not None and preset.confidence_model is not None:
         temperature = preset.confidence_model.temperature * fitted.slope / preset.slope
-        level = level_of(preset.confidence_model, made.asked_by(preset).views(preset, seed))
+        level = level_of(preset.confidence_model, encoded.asked_by(preset).views(preset, seed))
         model = replace(preset.confidence_model, temperature=temperature)
         model = with_level(model, views, *level)
     else:
-        model = shipped_model("words" if any(part.terms for part in made.queries) else "fitted")
+        model = shipped_model("words" if any(part.terms for part in encoded.queries) else "fitted")
         model = replace(model, temperature=fit_temperature(views))
         if are_generated:
             model = with_level(model, views, *_GENERATED_LEVEL)
@@ -129,12 +129,12 @@ def _fit(
     bar.update()
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(
-        {name: each.summary for name, each in zip(fitted.names, posteriors, strict=True)},
+        {name: posterior.summary for name, posterior in zip(fitted.names, posteriors, strict=True)},
         time.perf_counter() - start,
         source=f"{source}passages" if are_generated else "",
     )
     profiled = zip(texts.queries[:_PROFILED], texts.relevant, strict=False)
-    profile = TrainingProfile.from_pairs([(one, texts.corpus[rows[0]]) for one, rows in profiled])
+    profile = TrainingProfile.from_pairs([(q, texts.corpus[rows[0]]) for q, rows in profiled])
     return replace(fitted, confidence_model=model, report=report, training_profile=profile)
 
 
@@ -167,9 +167,9 @@ class EncodedQuestions:
     def asked_by(self, fitted: Fitted) -> FitCorpus:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
         queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
-        own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
+        similarities = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
         corpus = fitted.combine_as(passages, "passage")
-        return FitCorpus(own, self.questions.relevant, queries, corpus)
+        return FitCorpus(similarities, self.questions.relevant, queries, corpus)
 
 
 def _encoded(
@@ -178,7 +178,7 @@ def _encoded(
     """Encode distinct texts; return a function that looks the encodings of some texts up."""
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     encoded = encode_texts(encoder, [*row_of], role, show_progress)
-    return lambda some: encoded[[row_of[text] for text in some]]
+    return lambda texts: encoded[[row_of[text] for text in texts]]
 
 
 def fit_posteriors(
@@ -191,18 +191,18 @@ def fit_posteriors(
 
     `pairs`: one item per encoder, the same object if they share it.
     """
-    questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
+    questions = choose_questions(list({id(part): part for part in pairs}.values()), options.seed)
     posteriors, queries, corpus = list[Posterior](), list[Gaussian](), list[Gaussian]()
     names = ("structure", "likelihood", "negatives", "scaled", "seed")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
-    for encoder, given in zip(encoders, pairs, strict=True):
-        texts = [*given.queries, *questions.queries], [*given.passages, *questions.corpus]
-        asked = _encoded(encoder, texts[0], "query", show_progress)
+    for encoder, sample in zip(encoders, pairs, strict=True):
+        texts = [*sample.queries, *questions.queries], [*sample.passages, *questions.corpus]
+        encode_queries = _encoded(encoder, texts[0], "query", show_progress)
         answers = _encoded(encoder, texts[1], "passage", show_progress)
-        own = asked(given.queries), answers(given.passages)
-        posterior = fit_posterior(given, *own, encoder.gain, **settings)
+        sides = encode_queries(sample.queries), answers(sample.passages)
+        posterior = fit_posterior(sample, *sides, encoder.gain, **settings)
         posteriors.append(posterior)
-        queries.append(posterior.gaussian(asked(questions.queries)))
+        queries.append(posterior.gaussian(encode_queries(questions.queries)))
         corpus.append(posterior.gaussian(answers(questions.corpus)))
     return posteriors, EncodedQuestions(queries, corpus, questions)
 
@@ -249,11 +249,11 @@ class FitCorpus:
     def _over(self, view: CorpusView, fitted: Fitted) -> FitView:
         """Compute the logits of some questions over some passages."""
         queries = [part[view.queries] for part in self.queries]
-        own = [view.cut(each) for each in self.similarities]
-        pi = fitted.weigh(queries, own, np.stack([each.max(axis=1) for each in own], axis=1))
+        cuts = [view.cut(cut) for cut in self.similarities]
+        pi = fitted.weigh(queries, cuts, np.stack([cut.max(axis=1) for cut in cuts], axis=1))
         mu, _ = moments(fitted.combine(queries, pi), self.corpus[view.passages])
         slope, offset = fitted.logit_line(queries, pi)
-        members = fitted.member_logits(queries, np.stack(own, axis=-1))
+        members = fitted.member_logits(queries, np.stack(cuts, axis=-1))
         return FitView(slope * mu + offset[:, None], view.relevant, members)
 
 
@@ -279,19 +279,19 @@ class Questions:
 def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
     """Draw questions from the positives of several lists of pairs."""
     answers: dict[str, dict[str, None]] = {}
-    for given in pairs:
-        for query, positives in zip(given.queries, given.positives, strict=True):
+    for part in pairs:
+        for query, positives in zip(part.queries, part.positives, strict=True):
             if len(positives):
-                answers.setdefault(query, {}).update((given.passages[p], None) for p in positives)
+                answers.setdefault(query, {}).update((part.passages[p], None) for p in positives)
     rng = np.random.default_rng(seed)
     queries = list(answers)
-    chosen = [queries[row] for row in rng.permutation(len(queries))[:_MOST_QUERIES]]
-    corpus = {text: None for query in chosen for text in answers[query]}
-    others = [text for given in pairs for text in given.passages if text not in corpus]
-    corpus.update((others[row], None) for row in rng.permutation(len(others))[:_OTHER_PASSAGES])
+    sample = [queries[row] for row in rng.permutation(len(queries))[:_MOST_QUERIES]]
+    corpus = {text: None for query in sample for text in answers[query]}
+    extras = [text for part in pairs for text in part.passages if text not in corpus]
+    corpus.update((extras[row], None) for row in rng.permutation(len(extras))[:_OTHER_PASSAGES])
     row_of = {text: row for row, text in enumerate(corpus)}
-    relevant = [[row_of[text] for text in answers[query]] for query in chosen]
-    return Questions(chosen, list(corpus), relevant)
+    relevant = [[row_of[text] for text in answers[query]] for query in sample]
+    return Questions(sample, list(corpus), relevant)
 
 
 # The bounds of the weights. More evidence of failure must never increase an encoder's coefficient,
@@ -365,11 +365,11 @@ def corpus_views(
     views = []
     for size in sizes:
         rows = rng.permutation(len(relevant))[:queries]
-        wanted = np.unique([p for row in rows for p in relevant[row]])
+        answers = np.unique([p for row in rows for p in relevant[row]])
         hidden = _choose_hidden([{*relevant[row]} for row in rows], round(unanswerable * len(rows)))
-        others = np.setdiff1d(rng.permutation(passages)[: size + len(wanted)], wanted)
+        extras = np.setdiff1d(rng.permutation(passages)[: size + len(answers)], answers)
         columns = np.setdiff1d(
-            np.concatenate([rng.permutation(others)[:size], wanted]), np.array([*hidden], np.intp)
+            np.concatenate([rng.permutation(extras)[:size], answers]), np.array([*hidden], np.intp)
         )
         mask = np.zeros((len(rows), passages), dtype=bool)
         for position, row in enumerate(rows):
@@ -379,16 +379,16 @@ def corpus_views(
     return views
 
 
-def _choose_hidden(answers: Sequence[Set[int]], most: int) -> Set[int]:
-    """Choose passages to remove until `most` queries have lost all of their answers.
+def _choose_hidden(answers: Sequence[Set[int]], limit: int) -> Set[int]:
+    """Choose passages to remove until `limit` queries have lost all of their answers.
 
     Queries that share answers may lose some or all of theirs as well.
     """
     hidden = set[int]()
-    for own in answers:
-        if sum(map(hidden.issuperset, answers)) >= most:
+    for passages in answers:
+        if sum(map(hidden.issuperset, answers)) >= limit:
             break
-        hidden |= own
+        hidden |= passages
     return hidden
 
 
@@ -398,7 +398,7 @@ def fit_evidence_weights(
     intercepts: Sequence[float],
     *,
     seed: int = 0,
-    others: Sequence[FitCorpus] = (),
+    extras: Sequence[FitCorpus] = (),
 ) -> EvidenceWeights:
     """Learn the weights that maximise the relevant passages' share of the fused posterior.
 
@@ -416,31 +416,31 @@ def fit_evidence_weights(
         As in `corpus_evidence`.
     seed : int
         Random seed of the views.
-    others : sequence of FitCorpus
+    extras : sequence of FitCorpus
         Queries over other corpora, to learn from in addition.
     """
     from scipy.optimize import minimize
 
     drawn, encoders = [], len(slopes)
-    for corpus in (fit_corpus, *others):
+    for corpus in (fit_corpus, *extras):
         size = corpus.similarities[0].shape[1]
         views = partial(corpus_views, corpus.relevant, size)
         for view in views(seed=seed) if corpus is fit_corpus else views(sizes=(size,)):
             cut = np.stack([view.cut(values) for values in corpus.similarities])
-            seen = corpus_evidence([*cut], slopes, intercepts)
-            drawn.append((cut, seen, view.relevant))
-    pooled = np.concatenate([seen.reshape(-1, len(FEATURES)) for _, seen, _ in drawn])
+            evidence = corpus_evidence([*cut], slopes, intercepts)
+            drawn.append((cut, evidence, view.relevant))
+    pooled = np.concatenate([evidence.reshape(-1, len(FEATURES)) for _, evidence, _ in drawn])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not be huge for others.
     spread = np.maximum(pooled.std(axis=0), 0.05)
     # The intercept is the same for all passages of a query, so the softmax ignores it.
     factor = np.reshape(np.array(slopes, np.float32), (encoders, 1, 1))
     problems = [
-        (factor * cut, standardise(seen, location, spread).astype(np.float64), relevant)
-        for cut, seen, relevant in drawn
+        (factor * cut, standardise(evidence, location, spread).astype(np.float64), relevant)
+        for cut, evidence, relevant in drawn
     ]
     loss = partial(_penalised_loss, problems=problems, encoders=encoders)
-    of_features = _BOUNDS if others else {**_BOUNDS, "deviation": _OUT}
+    of_features = _BOUNDS if extras else {**_BOUNDS, "deviation": _OUT}
     bounds = [*(of_features[name] for name in FEATURES), (-4.0, 6.0)]
     bounds += [(None, None)] * encoders
     start = np.zeros(len(bounds))
@@ -548,29 +548,29 @@ def to_pseudo_language(questions: Questions, script: str, share: float, seed: in
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(questions.queries))[:_QUERIES].tolist()
-    wanted = {place for row in rows for place in questions.relevant[row]}
-    others = rng.permutation(len(questions.corpus)).tolist()
-    chosen = sorted({*wanted, *[place for place in others if place not in wanted][:_OTHERS]})
-    new = {place: column for column, place in enumerate(chosen)}
+    answers = {place for row in rows for place in questions.relevant[row]}
+    extras = rng.permutation(len(questions.corpus)).tolist()
+    columns = sorted({*answers, *[place for place in extras if place not in answers][:_OTHERS]})
+    column_of = {place: column for column, place in enumerate(columns)}
     letters, spaces = _SCRIPTS[script], script != "ideographs"
 
     def strange(word: re.Match[str]) -> str:
-        old = word[0].casefold()
-        if zlib.crc32(old.encode()) % 100 >= 100 * share:
+        source = word[0].casefold()
+        if zlib.crc32(source.encode()) % 100 >= 100 * share:
             return word[0]
         if not spaces:
-            return _letters(old, letters, 2)
-        stem, end = old[:_STEM], old[_STEM:]
+            return _letters(source, letters, 2)
+        stem, end = source[:_STEM], source[_STEM:]
         return _letters(stem, letters, len(stem)) + _letters(end, letters, len(end))
 
     def text(source: str) -> str:
-        made = _WORD.sub(strange, source)
-        return made if spaces else made.replace(" ", "")
+        result = _WORD.sub(strange, source)
+        return result if spaces else result.replace(" ", "")
 
     return Questions(
         [text(questions.queries[row]) for row in rows],
-        [text(questions.corpus[place]) for place in chosen],
-        [[new[place] for place in questions.relevant[row]] for row in rows],
+        [text(questions.corpus[place]) for place in columns],
+        [[column_of[place] for place in questions.relevant[row]] for row in rows],
     )
 
 
@@ -587,7 +587,7 @@ def _encode_pseudo_languages(
     out = []
     for number, (script, share) in enumerate(LANGUAGES):
         strange = to_pseudo_language(questions, script, share, seed + number)
-        queries = fitted.gaussians([one.encode(strange.queries, "query") for one in encoders])
-        corpus = fitted.gaussians([one.encode(strange.corpus, "passage") for one in encoders])
+        queries = fitted.gaussians([model.encode(strange.queries, "query") for model in encoders])
+        corpus = fitted.gaussians([model.encode(strange.corpus, "passage") for model in encoders])
         out.append(EncodedQuestions(queries, corpus, strange).asked_by(fitted))
     return out

@@ -82,11 +82,11 @@ class FitOptions(Record):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, allowed in _ALLOWED.items():
+        for name, choices in _ALLOWED.items():
             value = getattr(self, name)
-            if value not in allowed:
-                advice = did_you_mean(value, allowed) or "."
-                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}{advice}")
+            if value not in choices:
+                advice = did_you_mean(value, choices) or "."
+                raise ValueError(f"{name}: expected one of {choices}, got {value!r}{advice}")
         object.__setattr__(self, "beta", check_beta(self.beta))
 
 
@@ -166,14 +166,14 @@ class TrainingProfile(Record):
             sum(len(pair) > 1 for pair in scripts) >= _CROSSES * len(scripts),
         )
 
-    def unfamiliar(self, question: str, first: str, language: str = ENGLISH) -> tuple[str, bool]:
+    def unfamiliar(self, question: str, passage: str, language: str = ENGLISH) -> tuple[str, bool]:
         """Return how a question differs from those of the fit, "" if it does not, and if by script.
 
         In an unknown script, all similarities of an encoder are high, but not those of a lexical
         one. In another language of a known script, confidence tends to be too low rather than too
         high, so the difference is only reported. Multilingual models support all of them.
 
-        `first`: text of the best hit; "" if there is none. `language`: that of the difference.
+        `passage`: text of the best hit; "" if there is none. `language`: that of the difference.
         """
         writing = writing_of(question)
         if writing is None or self.crosses_scripts:
@@ -183,7 +183,7 @@ class TrainingProfile(Record):
             reason = sentence("unknown_writing", language, writing=writing)
             return reason, letters not in map(letters_of, self.writings)
         # A table of numbers has no letters.
-        if letters_in(first) not in (None, letters):
+        if letters_in(passage) not in (None, letters):
             return sentence("other_writing", language, writing=writing), True
         return "", False
 
@@ -250,7 +250,7 @@ class Fitted:
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute the `blocks` of texts that the encoders have encoded."""
         if self.posteriors is None:
-            return self.blocks([Gaussian.certain(each.embedding, each.blocks) for each in encoded])
+            return self.blocks([Gaussian.certain(part.embedding, part.blocks) for part in encoded])
         pairs = zip(self.posteriors, encoded, strict=True)
         return self.blocks([posterior.gaussian(encoding) for posterior, encoding in pairs])
 
@@ -276,7 +276,7 @@ class Fitted:
         return self.rule(parts)
 
     def weigh(
-        self, parts: Sequence[Gaussian], own: Sequence[FloatArray], best: FloatArray
+        self, parts: Sequence[Gaussian], similarities: Sequence[FloatArray], best: FloatArray
     ) -> FloatArray:
         """Compute the coefficients of queries from the evidence of a corpus, shape (n, K).
 
@@ -287,7 +287,7 @@ class Fitted:
         ----------
         parts : sequence of K Gaussian
             Each encoder's Gaussians of the queries.
-        own : sequence of K arrays, shape (n, N)
+        similarities : sequence of K arrays, shape (n, N)
             Each block's similarities to the searched corpus: all, or the highest.
         best : array, shape (n, K)
             The maximum of these similarities.
@@ -295,13 +295,13 @@ class Fitted:
         if (weights := self.rule.evidence) is None:
             pi = self.coefficients(parts, "query")
         else:
-            evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts)
+            evidence = convolution.corpus_evidence(similarities, self.slopes, self.intercepts)
             pi = weights.coefficients(evidence)
         may_lack = np.array([bool(part.terms) or not part.mean.any() for part in parts])
-        left = np.where((best > 0) | ~may_lack, pi, np.float32(0))
-        total = left.sum(axis=1, keepdims=True)
+        portions = np.where((best > 0) | ~may_lack, pi, np.float32(0))
+        total = portions.sum(axis=1, keepdims=True)
         # If no encoder is left, the coefficients stay unchanged.
-        shares: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
+        shares: FloatArray = np.where(total > 0, portions / np.maximum(total, 1e-30), pi)
         return shares.astype(np.float32)
 
     def combine_as(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
@@ -338,14 +338,14 @@ class Fitted:
         offset: FloatArray = (coefficients * self._intercepts_of(parts)).sum(axis=1)
         return np.float32(self.slope), offset
 
-    def member_logits(self, parts: Sequence[Gaussian], own: FloatArray) -> FloatArray:
+    def member_logits(self, parts: Sequence[Gaussian], similarities: FloatArray) -> FloatArray:
         """Compute each block's logits ``a_k s_k + b_k`` of its similarities, shape (n, ..., K)."""
         intercepts = self._intercepts_of(parts)
-        logits: FloatArray = np.asarray(self.slopes, np.float32) * own
-        return logits + (intercepts if own.ndim == 2 else intercepts[:, None])
+        logits: FloatArray = np.asarray(self.slopes, np.float32) * similarities
+        return logits + (intercepts if similarities.ndim == 2 else intercepts[:, None])
 
     def disagreement(
-        self, own: FloatArray, best: FloatArray, coefficients: FloatArray
+        self, similarities: FloatArray, best: FloatArray, coefficients: FloatArray
     ) -> FloatArray:
         """Compute the between-encoder variance, shape (n, k).
 
@@ -357,16 +357,16 @@ class Fitted:
 
         Parameters
         ----------
-        own : array, shape (n, K, k)
+        similarities : array, shape (n, K, k)
             Each encoder's similarities to the hits.
         best : array, shape (n, K)
             Each encoder's highest similarity to the corpus.
         coefficients : array, shape (n, K)
         """
-        if self.posteriors is None or own.shape[1] == 1:
-            return np.zeros((len(own), own.shape[2]), dtype=np.float32)
+        if self.posteriors is None or similarities.shape[1] == 1:
+            return np.zeros((len(similarities), similarities.shape[2]), dtype=np.float32)
         slopes = np.asarray(self.slopes, np.float32)[:, None]
-        odds = np.exp(np.minimum(slopes * (own - best[:, :, None]), 0))
+        odds = np.exp(np.minimum(slopes * (similarities - best[:, :, None]), 0))
         pi = coefficients[:, :, None]
         mean = (pi * odds).sum(axis=1, keepdims=True)
         spread: FloatArray = (pi * (odds - mean) ** 2).sum(axis=1)
@@ -380,6 +380,6 @@ class Fitted:
 
         `coefficients`: array, shape (K,).
         """
-        counted = coefficients * self.weights
-        shares = counted / np.maximum(counted.sum(), np.float32(1e-30))
+        products = coefficients * self.weights
+        shares = products / np.maximum(products.sum(), np.float32(1e-30))
         return dict(zip(self.names, shares.tolist(), strict=True))

@@ -25,14 +25,14 @@ class Refit:
         The dimension of each encoder; 0 of one that counts words.
     """
 
-    old: Fitted
-    new: Fitted
+    source: Fitted
+    target: Fitted
     widths: tuple[int, ...]
 
     @property
     def factors(self) -> FloatArray:
         """The factor of the means of each encoder with vectors."""
-        scales = [block_scales(each.weights) for each in (self.new, self.old)]
+        scales = [block_scales(fit.weights) for fit in (self.target, self.source)]
         factors: FloatArray = scales[0] / scales[1]
         return factors[np.array(self.widths) > 0]
 
@@ -46,18 +46,18 @@ class Refit:
         terms : sequence of Terms
             The words of each encoder that counts them; none by default.
         """
-        given = iter(terms)
+        words = iter(terms)
         nothing = Terms(
             np.zeros(len(means) + 1, np.int64),
             np.zeros(0, np.uint64),
             np.zeros(0, np.float32),
             np.ones(len(means), np.float32),
         )
-        units = blocks(means, self.widths, self.old.weights)
-        parts = self.new.gaussians(
+        units = blocks(means, self.widths, self.source.weights)
+        parts = self.target.gaussians(
             [
-                Encoded(unit, unit, None if width else next(given, nothing))
+                Encoded(unit, unit, None if width else next(words, nothing))
                 for unit, width in zip(units, self.widths, strict=True)
             ]
         )
-        return self.new.combine_as(parts, "passage")
+        return self.target.combine_as(parts, "passage")

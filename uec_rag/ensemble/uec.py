@@ -168,8 +168,8 @@ class UEC:
     @property
     def rarity(self) -> Callable[[str], float] | None:
         """The first encoder's function that computes how rare a word is; None if none has one."""
-        told = (getattr(encoder, "rarity", None) for encoder in self.encoders)
-        return next(filter(None, told), None)
+        functions = (getattr(encoder, "rarity", None) for encoder in self.encoders)
+        return next(filter(None, functions), None)
 
     @cached_property
     def probes(self) -> tuple[tuple[float, ...], ...]:
@@ -220,28 +220,28 @@ class UEC:
             warn(_PLAIN)
 
         def encode(encoder: Encoder) -> Encoded:
-            own = checked if words is None or not isinstance(encoder, TermEncoder) else words
-            return encode_texts(encoder, own, role, show_progress)
+            inputs = checked if words is None or not isinstance(encoder, TermEncoder) else words
+            return encode_texts(encoder, inputs, role, show_progress)
 
-        models = [each for each in encoders if not isinstance(each, TermEncoder)]
-        waiting = [each for each in models if getattr(each, "waits", False)]
+        models = [encoder for encoder in encoders if not isinstance(encoder, TermEncoder)]
+        waiting = [encoder for encoder in models if getattr(encoder, "waits", False)]
         if len(models) < 2 or len(waiting) <= (role == "query"):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
-            tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
+            tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
             return fitted.gaussians([task.result() for task in tasks])
 
     def without(self, name: str) -> Self | None:
         """Return a copy in which an encoder that failed says nothing; None if none else is left."""
-        failed = [each.name == name for each in self.encoders]
-        silent = [isinstance(each, SilentEncoder) for each in self.encoders]
+        failed = [encoder.name == name for encoder in self.encoders]
+        silent = [isinstance(encoder, SilentEncoder) for encoder in self.encoders]
         if all(map(or_, failed, silent)) or not any(failed) or not self.fitted.is_direct:
             return None
         if any(map(and_, failed, silent)):  # something else asks it
             return None
-        widths = [len(one.covariance) for one in self.fitted.posteriors or ()] or self._known_widths
+        widths = [len(p.covariance) for p in self.fitted.posteriors or ()] or self._known_widths
         rows = zip(self._cached_encoders, widths, failed, strict=True)
-        encoders = [SilentEncoder(one, width) if out else one for one, width, out in rows]
+        encoders = [SilentEncoder(model, width) if out else model for model, width, out in rows]
         quiet = copy.copy(self)
         quiet.encoders = quiet._cached_encoders = encoders
         return quiet
@@ -270,10 +270,8 @@ class UEC:
 
     @cached_property
     def _cached_encoders(self) -> list[Encoder]:
-        kept = (CachedEncoder, TermEncoder)
-        return [
-            each if isinstance(each, kept) else CachedEncoder(each, None) for each in self.encoders
-        ]
+        kinds = (CachedEncoder, TermEncoder)
+        return [m if isinstance(m, kinds) else CachedEncoder(m, None) for m in self.encoders]
 
     def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -357,8 +355,8 @@ class UEC:
         """
         from uec_rag.ensemble.ensemble_file import read_ensemble
 
-        own = {} if encoders is None else encoders
-        members, fitted = read_ensemble(as_path(path), own, trust=trust)
+        overrides = {} if encoders is None else encoders
+        members, fitted = read_ensemble(as_path(path), overrides, trust=trust)
         uec = cls(members, **asdict(fitted.options))
         uec.fitted = fitted
         return uec

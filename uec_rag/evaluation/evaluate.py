@@ -71,27 +71,27 @@ def evaluate(
     """
     require("serve", "ir-measures")
     view = retriever.with_gate(None)
-    queries, wanted = list(labels), [set(ids) for ids in labels.values()]
-    if not any(wanted):
+    queries, answers = list(labels), [set(ids) for ids in labels.values()]
+    if not any(answers):
         raise ValueError(
             f"questions: expected some with an answer in the index, got {len(queries)} questions, "
             "0 with relevant_ids."
         )
     view.uec, depth = view.uec.with_cache(), max(k, _DEPTH)
     results = view.search(queries, depth)
-    relevant = [result.merge_copies(ids) for result, ids in zip(results, wanted, strict=True)]
+    relevant = [result.merge_copies(ids) for result, ids in zip(results, answers, strict=True)]
     members = search_by_each_member(view, queries, depth)
     rankings = {"ensemble": results.ids} | {name: member.ids for name, member in members.items()}
-    asked = np.array([decision.action == "clarify" for decision in results.decisions])
-    kept = ~asked | asked.all()
-    sure = results.confidence.astype(np.float64)[kept]
-    pairs = zip(results, wanted, strict=True)
-    right = np.array([any(result.finds(ids)[:JUDGED]) for result, ids in pairs])[kept]
+    asks = np.array([decision.action == "clarify" for decision in results.decisions])
+    mask = ~asks | asks.all()
+    sure = results.confidence.astype(np.float64)[mask]
+    pairs = zip(results, answers, strict=True)
+    right = np.array([any(result.finds(ids)[:JUDGED]) for result, ids in pairs])[mask]
     return {
         "facts": {
             "questions": len(queries),
             "answerable": sum(map(bool, relevant)),
-            "asked_back": int(asked.sum()),
+            "asked_back": int(asks.sum()),
             "passages": len(view.store),
             "members": list(view.uec.names),
             "k": k,
@@ -120,7 +120,7 @@ def _metrics(
     values = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
     for result in ir_measures.iter_calc(measures, qrels, run):
         values[str(result.measure)][result.query_id] = result.value
-    return {name: _interval(np.array([*each.values()])) for name, each in values.items()}
+    return {name: _interval(np.array([*scores.values()])) for name, scores in values.items()}
 
 
 def _interval(values: Floats) -> list[float]:
@@ -143,7 +143,7 @@ def search_by_each_member(
     """
     names, members = retriever.uec.names, dict[str, SearchResult]()
     for name in names if len(retriever.uec.fitted.block_names) > 1 else ():
-        view = retriever.with_weights({other: float(other == name) for other in names})
+        view = retriever.with_weights({encoder: float(encoder == name) for encoder in names})
         view.uec.fitted = replace(
             view.uec.fitted, options=replace(view.uec.fitted.options, beta=0.0)
         )
@@ -197,7 +197,7 @@ class Run:
     answerable : bool or None
         Whether the documents answer the question. Where the log does not tell, a refusal that was
         wrong was of an answerable question.
-    lacking : tuple of str
+    gaps : tuple of str
         Words of the question that no passage has, if the log has them.
     closest : tuple of str
         Titles of the closest sections, the first one nearest, if the log has them.
@@ -210,7 +210,7 @@ class Run:
     confidence: float | None
     right: bool | None
     answerable: bool | None
-    lacking: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
     closest: tuple[str, ...] = ()
     asks: bool = True
 
@@ -232,7 +232,7 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
         decision, no number where one is expected, or a verdict outside 0 to 1. The message names
         the row and the fields that it has.
     """
-    names = {key: said.split() for key, said in _NAMES.items()}
+    names = {key: aliases.split() for key, aliases in _NAMES.items()}
     names |= {
         key: [name, name.casefold()]
         for key, name in (("confidence", confidence), ("verdict", verdict))
@@ -242,8 +242,8 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
     if not runs:
         raise ValueError(f"{path.name}: expected at least one row.")
     for key, name in (("confidence", confidence), ("verdict", verdict)):
-        told = [run.confidence if key == "confidence" else run.right for run in runs]
-        if name and all(value is None for value in told):
+        values = [run.confidence if key == "confidence" else run.right for run in runs]
+        if name and all(value is None for value in values):
             raise ValueError(f"{key}: no row of {path.name} has a field {name!r}.")
     return runs
 
@@ -273,8 +273,8 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of an object; "inputs.question" for a nested one, and metrics by name."""
     if isinstance(value, list):  # metrics, as DeepEval has them
-        told = [one for one in value if isinstance(one, Mapping) and {"name", "success"} <= {*one}]
-        value = {metric["name"]: metric.get("score") for metric in told} or value
+        metrics = [m for m in value if isinstance(m, Mapping) and {"name", "success"} <= {*m}]
+        value = {metric["name"]: metric.get("score") for metric in metrics} or value
     if not isinstance(value, Mapping):
         yield name, value
         return
@@ -301,64 +301,64 @@ def _plain(name: str) -> str:
 
 
 def _is_known(value: object, key: str) -> bool:
-    said = str(value).strip().casefold()
-    return value is not None and said not in NULL and (said != "none" or key == "decision")
+    text = str(value).strip().casefold()
+    return value is not None and text not in NULL and (text != "none" or key == "decision")
 
 
-def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
+def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], place: str) -> Run:
     plain = {_plain(name): value for name, value in reversed([*row.items()]) if name}
     fields = {**plain, **row}
-    found = {
-        key: next((fields[name] for name in some if _is_known(fields.get(name), key)), None)
-        for key, some in names.items()
+    cells = {
+        key: next((fields[name] for name in aliases if _is_known(fields.get(name), key)), None)
+        for key, aliases in names.items()
     }
-    if found["question"] is None or not any(
+    if cells["question"] is None or not any(
         name in fields for key in ("decision", "answer") for name in names[key]
     ):
         raise ValueError(
-            f"{where}: expected a question, and a decision or an answer (such as "
+            f"{place}: expected a question, and a decision or an answer (such as "
             f"{names['question'][0]!r} and {names['decision'][0]!r}), got the fields "
             f"{', '.join(map(repr, row)) or 'none'}."
         )
-    decision = _decision(found["decision"], found["answer"], where)
-    sure = found["confidence"]
+    decision = _decision(cells["decision"], cells["answer"], place)
+    sure = cells["confidence"]
     try:
         confidence = None if sure is None else _number(sure)
     except ValueError:
-        raise ValueError(f"{where}: confidence: expected a number, got {sure!r:.60}.") from None
-    right, answerable = (_truth(found[key], f"{where}: {key}") for key in ("verdict", "answerable"))
+        raise ValueError(f"{place}: confidence: expected a number, got {sure!r:.60}.") from None
+    right, answerable = (_truth(cells[key], f"{place}: {key}") for key in ("verdict", "answerable"))
     if answerable is None and right is not None and decision != "clarify":
         # A right answer had one; who refused wrongly could have answered.
         answerable = (True if right else None) if decision == "answer" else not right
-    lacking, closest = _titles(found["lacking"]), _titles(found["closest"])
-    told = lacking, closest, found["code"] != "no_question"
-    return Run(_question(found["question"]), decision, confidence, right, answerable, *told)
+    gaps, closest = _titles(cells["lacking"]), _titles(cells["closest"])
+    tail = gaps, closest, cells["code"] != "no_question"
+    return Run(_question(cells["question"]), decision, confidence, right, answerable, *tail)
 
 
 def _titles(value: object) -> tuple[str, ...]:
     """Return the texts of a list, or the titles of the objects in it; of a text, that alone."""
-    some = value if isinstance(value, list) else [] if value is None else [value]
-    titles = (part.get("title") if isinstance(part, Mapping) else part for part in some)
+    items = value if isinstance(value, list) else [] if value is None else [value]
+    titles = (part.get("title") if isinstance(part, Mapping) else part for part in items)
     return tuple([str(title) for title in titles if _is_known(title, "closest")])
 
 
-def _decision(said: object, answer: object, where: str) -> str:
-    if said is None:
+def _decision(value: object, answer: object, place: str) -> str:
+    if value is None:
         return "answer" if _answers(str(answer or "")) else "abstain"
-    word = str(said).strip().casefold()
+    word = str(value).strip().casefold()
     for decision, words in _DECISIONS.items():
         if word in words:
             return decision
-    known = ", ".join(_DECISIONS)
-    raise ValueError(f"{where}: decision: expected one of {known}, got {said!r:.60}; rename it.")
+    names = ", ".join(_DECISIONS)
+    raise ValueError(f"{place}: decision: expected one of {names}, got {value!r:.60}; rename it.")
 
 
-def _question(asked: object) -> str:
+def _question(value: object) -> str:
     """Return a question, or of the messages of a chat the last of the user."""
-    messages = asked if isinstance(asked, list) else []
-    said = [one for one in messages if isinstance(one, Mapping) and "content" in one]
-    own = [one["content"] for one in said if one.get("role", one.get("type")) in ("user", "human")]
-    return str(own[-1] if own else asked)
+    messages = value if isinstance(value, list) else []
+    turns = [m for m in messages if isinstance(m, Mapping) and "content" in m]
+    texts = [m["content"] for m in turns if m.get("role", m.get("type")) in ("user", "human")]
+    return str(texts[-1] if texts else value)
 
 
 def _number(value: object) -> float | None:
@@ -367,33 +367,33 @@ def _number(value: object) -> float | None:
     ValueError if it is none.
     """
     if isinstance(value, list) and value:
-        numbers = [number for each in value if (number := _number(each)) is not None]
+        numbers = [number for item in value if (number := _number(item)) is not None]
         return float(np.mean(numbers)) if numbers else None
-    said = str(value).strip().replace(",", ".")
-    number = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+    text = str(value).strip().replace(",", ".")
+    number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     return number if math.isfinite(number) else None
 
 
 def _answers(text: str) -> bool:
     """Return whether a text is an answer, and not what frameworks give in place of one."""
-    said = " ".join(WORD.findall(text.casefold()))
-    return bool(said) and said not in ("empty response", "i don t know", "none", "null")
+    phrase = " ".join(WORD.findall(text.casefold()))
+    return bool(phrase) and phrase not in ("empty response", "i don t know", "none", "null")
 
 
-def _truth(value: object, where: str) -> bool | None:
+def _truth(value: object, place: str) -> bool | None:
     if isinstance(value, list):  # of several who judged
-        told = [known for one in value if (known := _truth(one, where)) is not None]
-        return 2 * sum(told) > len(told) if told else None
+        votes = [vote for item in value if (vote := _truth(item, place)) is not None]
+        return 2 * sum(votes) > len(votes) if votes else None
     if value is None or isinstance(value, bool):
         return value
-    if (said := str(value).strip().casefold()) in _TRUE | _FALSE:
-        return said in _TRUE
+    if (text := str(value).strip().casefold()) in _TRUE | _FALSE:
+        return text in _TRUE
     number: float | None = math.nan
     with suppress(ValueError):
         number = _number(value)
     if number is None or not 0 <= number <= 1:
         raise ValueError(
-            f"{where}: expected a Boolean or a number from 0 to 1, got {value!r:.60}; divide "
+            f"{place}: expected a Boolean or a number from 0 to 1, got {value!r:.60}; divide "
             "grades by the best one."
         )
     return number > _RIGHT
@@ -414,13 +414,13 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
         difference of confidence and verdict, "bins" see `reliability`. These are
         None or empty where the log does not tell.
     """
-    known = [*runs]
-    answers = [run for run in known if run.decision == "answer"]
+    rows = [*runs]
+    answers = [run for run in rows if run.decision == "answer"]
     judged = [run for run in answers if run.right is not None]
-    answerable = [run for run in known if run.answerable]
+    answerable = [run for run in rows if run.answerable]
     shares = {
-        "answered": share_of([run.decision == "answer" for run in known]),
-        "asked_back": share_of([run.decision == "clarify" for run in known]),
+        "answered": share_of([run.decision == "answer" for run in rows]),
+        "asked_back": share_of([run.decision == "clarify" for run in rows]),
         "wrong": share_of([not run.right for run in judged]),
         "over_refused": share_of([run.decision == "abstain" for run in answerable]),
     }
@@ -428,10 +428,10 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     confidence = np.array([run.confidence for run in sure], dtype=np.float64)
     right = np.array([run.right for run in sure], dtype=bool)
     count, risk = risk_curve(confidence, right)
-    coverage = count / max(len(known), 1)
+    coverage = count / max(len(rows), 1)
     is_probability = bool(len(sure)) and 0 <= confidence.min() <= confidence.max() <= 1
     return {
-        "questions": len(known),
+        "questions": len(rows),
         "shares": shares,
         "curve": [*zip(coverage.tolist(), risk.tolist(), strict=True)],
         "aurc": float(np.diff(count, prepend=0) @ risk) / len(sure) if sure else None,
@@ -496,13 +496,13 @@ def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
     if not rows:
         raise ValueError(f"log: {path} is empty; ask questions of a Gate(advisor=..., log=...).")
     answered = {question_hash(question): bool(ids) for question, ids in labels.items()}
-    known = [row for row in rows.values() if row.question in answered]
-    truth = np.array([answered[row.question] for row in known], dtype=bool)
+    matches = [row for row in rows.values() if row.question in answered]
+    truth = np.array([answered[row.question] for row in matches], dtype=bool)
     before, after = (
-        np.array([getattr(row, name) for row in known], dtype=np.float64)
+        np.array([getattr(row, name) for row in matches], dtype=np.float64)
         for name in ("confidence_before", "confidence")
     )
-    both = 0 < truth.sum() < len(truth)
+    is_mixed = 0 < truth.sum() < len(truth)
     return {
         "questions": len(rows),
         "changed": sum(row.before != row.after for row in rows.values()),
@@ -512,8 +512,8 @@ def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
         },
         "answerable": int(truth.sum()),
         "unanswerable": int((~truth).sum()),
-        "before": _auroc(before, truth) if both else None,
-        "after": _auroc(after, truth) if both else None,
+        "before": _auroc(before, truth) if is_mixed else None,
+        "after": _auroc(after, truth) if is_mixed else None,
     }
 
 

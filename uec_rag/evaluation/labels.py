@@ -30,7 +30,7 @@ _MOST_ROWS = 2_000  # questions that are listed
 
 
 def questions_to_label(
-    retriever: Retriever, questions: Iterable[str], most: int, tenant: Filter | None = None
+    retriever: Retriever, questions: Iterable[str], limit: int, tenant: Filter | None = None
 ) -> list[Result]:
     """Choose the questions whose labels would teach a gate most.
 
@@ -43,7 +43,7 @@ def questions_to_label(
         The index, whose gate has the threshold; `ANSWER_ABOVE` without a gate.
     questions : iterable of str
         Those that are labelled are left out.
-    most : int
+    limit : int
         Largest number of questions.
     tenant : mapping or callable, optional
         As in `Retriever.search`.
@@ -55,16 +55,16 @@ def questions_to_label(
         teaches nothing.
     """
     labelled = retriever.labels
-    asked = [question for question in dict.fromkeys(questions) if question not in labelled]
+    candidates = [question for question in dict.fromkeys(questions) if question not in labelled]
     nearest: dict[str, tuple[float, Result]] = {}
-    for start in range(0, len(asked), _BATCH):
-        for result in retriever.search(asked[start : start + _BATCH], tenant=tenant):
-            far = abs(result.decision.confidence - min(max(result.decision.threshold, 0), 1))
+    for start in range(0, len(candidates), _BATCH):
+        for result in retriever.search(candidates[start : start + _BATCH], tenant=tenant):
+            distance = abs(result.decision.confidence - min(max(result.decision.threshold, 0), 1))
             if result.ids and result.decision.action != "clarify":
                 before = nearest.get(result.ids[0])
-                if before is None or far < before[0]:
-                    nearest[result.ids[0]] = far, result
-    return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
+                if before is None or distance < before[0]:
+                    nearest[result.ids[0]] = distance, result
+    return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:limit]]
 
 
 def questions_to_ask(retriever: Retriever, tenant: Filter | None = None) -> list[str]:
@@ -73,10 +73,10 @@ def questions_to_ask(retriever: Retriever, tenant: Filter | None = None) -> list
     `tenant`: selects the passages of which they are made.
     """
     passages = [*islice(retriever.passages(tenant), _LOOKED_AT)]
-    made = make_questions(passages, len(passages))
-    asked = [one_line(one.replace("`", "")) for one in made if not is_code(one)]
-    asked = [question for question in asked if not question.endswith(_STATES)]
-    return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f", "\u061f")))
+    drafts = make_questions(passages, len(passages))
+    questions = [one_line(draft.replace("`", "")) for draft in drafts if not is_code(draft)]
+    questions = [question for question in questions if not question.endswith(_STATES)]
+    return sorted(questions, key=lambda question: not question.endswith(("?", "\uff1f", "\u061f")))
 
 
 def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:
@@ -95,12 +95,12 @@ def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -
     ValueError
         If there are no labels, the table is malformed, or no question has an answer in the index.
     """
-    asked = retriever.labels if table is None else read_questions(table, labelled=True)
-    if not asked and table is None:
+    questions = retriever.labels if table is None else read_questions(table, labelled=True)
+    if not questions and table is None:
         raise ValueError(
             "no question is labelled; label with 'uec-rag explore' or pass a table of labels"
         )
-    labels = find_labels(asked, retriever.passages(), table.name if table else "labels")
+    labels = find_labels(questions, retriever.passages(), table.name if table else "labels")
     return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
 
 
@@ -117,18 +117,18 @@ def save_gate(
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
-    asked = gate.guarantee
-    assert asked is not None
-    if not asked.answered:
+    goal = gate.guarantee
+    assert goal is not None
+    if not goal.answered:
         raise ValueError(
             "no gate was saved, since it would abstain on every question. "
-            f"{asked.target[0].upper()}{asked.target[1:]} takes at least {asked.needed} labelled "
-            f"questions, more if an answer of high confidence is wrong; {asked.queries} were "
+            f"{goal.target[0].upper()}{goal.target[1:]} takes at least {goal.needed} labelled "
+            f"questions, more if an answer of high confidence is wrong; {goal.queries} were "
             "usable (questions that get a clarifying question do not count). Check the labels, "
             "provide more, or allow more wrong answers"
         )
-    if asked.caution:
-        warn(asked.caution)
+    if goal.caution:
+        warn(goal.caution)
     gate.save(retriever.folder / GATE_FILE)
     return gate
 
@@ -145,8 +145,8 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     """
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
-    told = ~searched.asks_back  # what is asked back is not answered, whatever the threshold
-    count, risk = risk_curve(sure[told], right[told])
+    mask = ~searched.asks_back  # what is asked back is not answered, whatever the threshold
+    count, risk = risk_curve(sure[mask], right[mask])
     coverage = count / len(sure)
     places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     wrongs = [searched.threshold(max_wrong=share) for share in RISKS]
@@ -156,15 +156,15 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
         "k": searched.k,
         "curve": np.stack([coverage, risk], axis=1)[places].tolist(),
         "reliability": reliability(sure, right),
-        "wrongs": [one.metadata() | {"report": one.report} for one in wrongs],
-        "risks": [one.metadata() | {"report": one.report} for one in risks],
+        "wrongs": [bound.metadata() | {"report": bound.report} for bound in wrongs],
+        "risks": [bound.metadata() | {"report": bound.report} for bound in risks],
         "rows": [
             {
                 "question": visible(searched.result.queries[row])[:300],
                 "confidence": float(sure[row]),
                 "right": bool(right[row]),
                 "answerable": bool(searched.relevant[row]),
-                "asked_back": not bool(told[row]),
+                "asked_back": not bool(mask[row]),
             }
             for row in order[:_MOST_ROWS].tolist()
         ],

@@ -107,25 +107,25 @@ def estimate_rates(
     passages = view.store.examples()
     if tenant is not None:
         passages = [*islice(view.passages(tenant), MOST_EXAMPLES)]
-    asked = _ask(view, passages, most, tenant, Gate() if retriever.gate is None else retriever.gate)
-    files = sorted({question.file for question in asked})
-    by_file = {file: [question for question in asked if question.file == file] for file in files}
+    runs = _ask(view, passages, most, tenant, Gate() if retriever.gate is None else retriever.gate)
+    files = sorted({question.file for question in runs})
+    by_file = {file: [question for question in runs if question.file == file] for file in files}
     mistakes = [
         question
-        for question in asked
+        for question in runs
         if question.way != "as_they_are" and question.outcome == _WRONG
     ]
     mistakes.sort(key=lambda question: -question.decision.confidence)
     return {
         "facts": {
             "passages": len(view.store),
-            "questions": sum(question.way == "as_they_are" for question in asked),
+            "questions": sum(question.way == "as_they_are" for question in runs),
             "files": len(files),
-            "threshold": asked[0].decision.threshold,
+            "threshold": runs[0].decision.threshold,
         },
-        **_rates(asked),
-        "files": {file: _rates(some) for file, some in by_file.items()},
-        "threshold": _threshold(asked, max_wrong),
+        **_rates(runs),
+        "files": {file: _rates(group) for file, group in by_file.items()},
+        "threshold": _threshold(runs, max_wrong),
         "mistakes": [
             {
                 "question": question.result.query,
@@ -143,7 +143,7 @@ _OUTCOMES = _RIGHT, _WRONG, "asked_back", "handed_over", "refused"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Trial:
     """A question that was made of a file, the way in which it was asked, and what was found.
 
     `gate`: that which decides. `relevant`: ids of what answers it; none if nothing does.
@@ -188,13 +188,13 @@ class _Asked:
 
 
 def _ask(
-    view: Retriever, passages: Sequence[Passage], most: int, tenant: Filter | None, gate: Gate
-) -> list[_Asked]:
+    view: Retriever, passages: Sequence[Passage], size: int, tenant: Filter | None, gate: Gate
+) -> list[_Trial]:
     """Ask questions made of passages in each way; ValueError if none can be made."""
-    made = {text.lstrip("# "): ids for text, ids in questions_of(passages, most).items()}
+    answers = {text.lstrip("# "): ids for text, ids in questions_of(passages, size).items()}
     results: Iterable[Result] = ()
-    if made:
-        results = view.search([*made], max(_SEEN, gate.k), tenant=tenant)
+    if answers:
+        results = view.search([*answers], max(_SEEN, gate.k), tenant=tenant)
     asks = {result.query: result for result in results if result.decision.code != "no_question"}
     if not asks:
         raise ValueError(
@@ -203,23 +203,23 @@ def _ask(
             "12 to 250 characters; or pass a table of questions."
         )
     file_of = {passage.id: passage.about.source for passage in passages}
-    files = {text: file_of[made[text][0]] for text in asks}
-    asked, depth, known = list[_Asked](), max(JUDGED, gate.k), _Known.from_passages(passages)
+    files = {text: file_of[answers[text][0]] for text in asks}
+    trials, depth, corpus = list[_Trial](), max(JUDGED, gate.k), _Corpus.from_passages(passages)
     with progress_bar("Asking", len(asks)) as progress:
         for text, result in asks.items():
-            relevant = _with_copies(result, made[text])
-            asked.append(_Asked("as_they_are", files[text], result, gate, relevant))
-            hidden = _with_copies(result, relevant | known.beside(text, relevant))
-            rest = all_of(tenant, {"$not": {"$id": sorted(hidden)}})
-            left = view.search([text], depth, tenant=rest)[0]
-            asked.append(_Asked("left_out", files[text], left, gate))
+            relevant = _with_copies(result, answers[text])
+            trials.append(_Trial("as_they_are", files[text], result, gate, relevant))
+            hidden = _with_copies(result, relevant | corpus.beside(text, relevant))
+            scope = all_of(tenant, {"$not": {"$id": sorted(hidden)}})
+            outcome = view.search([text], depth, tenant=scope)[0]
+            trials.append(_Trial("left_out", files[text], outcome, gate))
             progress.update()
-    changed = dict(known.change([*asks]))
+    changed = dict(corpus.change([*asks]))
     if changed:
         results = view.search([*changed.values()], depth, tenant=tenant)
         pairs = zip(changed, results, strict=True)
-        asked += [_Asked("changed", files[text], result, gate) for text, result in pairs]
-    return asked
+        trials += [_Trial("changed", files[text], result, gate) for text, result in pairs]
+    return trials
 
 
 def _with_copies(result: Result, ids: Collection[str]) -> frozenset[str]:
@@ -228,7 +228,7 @@ def _with_copies(result: Result, ids: Collection[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Corpus:
     """What passages say: their words, sections and numbers.
 
     `words`: the stems of each passage, by its id. `sections`: the ids of the passages of each
@@ -255,9 +255,9 @@ class _Known:
 
     def holders(self, question: str, share: float = 1.0) -> Iterator[str]:
         """Yield the ids of the passages that have a share of the words of a question."""
-        asked = stems(question)
-        least = share * len(asked)
-        return (id_ for id_, words in self.words.items() if len(asked & words) >= least)
+        terms = stems(question)
+        count = share * len(terms)
+        return (id_ for id_, words in self.words.items() if len(terms & words) >= count)
 
     def beside(self, question: str, ids: Collection[str]) -> frozenset[str]:
         """Return the ids of other passages that may answer a question.
@@ -282,11 +282,11 @@ class _Known:
             places = [(match.start(), value) for match, value in matches if match]
             if not places:
                 continue
-            _, old = min(places)
-            known = sorted((self.numbers | names) - values)
-            like = [value for value in known if _shape(value) == _shape(old)]
-            for new in [*rng.sample(like, min(len(like), _TRIED)), *_other_numbers(old)]:
-                copy = _word(old).sub(new, question)
+            _, entity = min(places)
+            pool = sorted((self.numbers | names) - values)
+            like = [value for value in pool if _shape(value) == _shape(entity)]
+            for twin in [*rng.sample(like, min(len(like), _TRIED)), *_other_numbers(entity)]:
+                copy = _word(entity).sub(twin, question)
                 if copy != question and not any(self.holders(copy)):
                     yield question, copy
                     break
@@ -319,26 +319,26 @@ def _other_numbers(number: str) -> Iterator[str]:
         yield "".join(str((int(sign) + step) % 10) if sign.isdecimal() else sign for sign in number)
 
 
-def _rates(asked: Iterable[_Asked]) -> dict[str, Any]:
+def _rates(trials: Iterable[_Trial]) -> dict[str, Any]:
     """Return the shares of each outcome by the way of asking."""
     outcomes: dict[Way, list[str]] = {"as_they_are": [], "left_out": [], "changed": []}
-    for question in asked:
+    for question in trials:
         outcomes[question.way].append(question.outcome)
-    told: dict[str, Any] = {
-        way: {"questions": len(some)}
-        | {name: share_of([outcome == name for outcome in some]) for name in _OUTCOMES}
-        for way, some in outcomes.items()
+    shares: dict[str, Any] = {
+        way: {"questions": len(group)}
+        | {name: share_of([outcome == name for outcome in group]) for name in _OUTCOMES}
+        for way, group in outcomes.items()
     }
     nothing = outcomes["left_out"] + outcomes["changed"]
-    return told | {"still_answered": share_of([outcome == _WRONG for outcome in nothing])}
+    return shares | {"still_answered": share_of([outcome == _WRONG for outcome in nothing])}
 
 
-def _threshold(asked: Sequence[_Asked], max_wrong: float) -> dict[str, Any]:
+def _threshold(trials: Sequence[_Trial], max_wrong: float) -> dict[str, Any]:
     """Return the threshold at which few enough are still answered, and what it leaves."""
-    nothing = [question for question in asked if question.way != "as_they_are"]
+    nothing = [question for question in trials if question.way != "as_they_are"]
     scores = np.array([question.score for question in nothing], dtype=np.float64)
     threshold, guarantee = lowest_threshold(scores, max_wrong)
-    there = [question for question in asked if question.way == "as_they_are"]
+    there = [question for question in trials if question.way == "as_they_are"]
     right = [
         question.is_found and question.decide(threshold).action == "answer" for question in there
     ]

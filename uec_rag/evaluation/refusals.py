@@ -37,12 +37,12 @@ def group_refusals(runs: Iterable[Run]) -> dict[str, Any]:
     >>> [(group["section"], group["count"]) for group in grouped["sections"]]
     [('Wards', 2)]
     """
-    refused = [run for run in runs if run.decision == "abstain" and run.asks]
+    refusals = [run for run in runs if run.decision == "abstain" and run.asks]
     return {
-        "refused": len(refused),
-        "words": _groups("word", refused, lambda run: run.lacking),
-        "sections": _groups("section", refused, lambda run: run.closest[:1]),
-        "other": sum(not (run.lacking or run.closest) for run in refused),
+        "refused": len(refusals),
+        "words": _groups("word", refusals, lambda run: run.gaps),
+        "sections": _groups("section", refusals, lambda run: run.closest[:1]),
+        "other": sum(not (run.gaps or run.closest) for run in refusals),
     }
 
 
@@ -50,15 +50,15 @@ def _groups(
     name: str, runs: Iterable[Run], values: Callable[[Run], Sequence[str]]
 ) -> list[dict[str, Any]]:
     """Group questions by values, whatever their case; the largest group comes first."""
-    groups, written = defaultdict[str, list[str]](list), dict[str, str]()
+    groups, spellings = defaultdict[str, list[str]](list), dict[str, str]()
     for run in runs:
         for key, value in {value.casefold(): value for value in values(run)}.items():
-            written.setdefault(key, value)
+            spellings.setdefault(key, value)
             groups[key].append(run.question)
     order = sorted(groups, key=lambda key: -len(groups[key]))
     return [
         {
-            name: written[key],
+            name: spellings[key],
             "count": len(groups[key]),
             "questions": [*dict.fromkeys(groups[key])][:_SHOWN],
         }

@@ -66,39 +66,39 @@ def checked_passages(documents: Iterable[Document]) -> list[Passage]:
 
 def plain_document(document: Document) -> Document:
     """Return a document of LangChain's own class, whose metadata are JSON values."""
-    made = Document(id=document.id, page_content=document.page_content)
+    twin = Document(id=document.id, page_content=document.page_content)
     metadata = as_json(document.metadata)
     kind = HitMetadata if isinstance(document.metadata, HitMetadata) else dict
-    made.metadata = kind(metadata)  # the constructor would convert it to a plain dict
-    return made
+    twin.metadata = kind(metadata)  # the constructor would convert it to a plain dict
+    return twin
 
 
 def with_uncertainty(result: SearchResult, details: bool = False) -> list[Document]:
     """Convert the hits of one query to documents, with the keys of `Result.metadata`."""
-    [found] = result
+    [outcome] = result
     documents = []
-    for rank, hit in enumerate(found.passages):
+    for rank, hit in enumerate(outcome.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = HitMetadata(hit.metadata | found.metadata(rank, details))
+        document.metadata = HitMetadata(hit.metadata | outcome.metadata(rank, details))
         documents.append(document)
     return documents
 
 
 def plain_documents(result: SearchResult) -> list[Document]:
     """Convert the hits of one query to documents as they were added."""
-    [found] = result
-    framework.note(result, [passage.text for passage in found.passages])
-    return [*map(to_document, found.passages)]
+    [outcome] = result
+    framework.note(result, [passage.text for passage in outcome.passages])
+    return [*map(to_document, outcome.passages)]
 
 
-def select_documents(result: SearchResult, details: bool, least: float) -> framework.Hits[Document]:
+def select_documents(result: SearchResult, details: bool, floor: float) -> framework.Hits[Document]:
     """Return the documents of one query whose relevance is at least a threshold, with the decision.
 
     `details`: as in `with_uncertainty`.
     """
-    found = with_uncertainty(result, details)
-    documents = framework.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
+    hits = with_uncertainty(result, details)
+    documents = framework.Hits(d for d in hits if d.metadata.get("uec_relevance", 0) >= floor)
     documents.decision = result[0].told
     return documents
 
@@ -112,18 +112,18 @@ def with_text(
 
     ValueError if there is not one id or mapping per text.
     """
-    every = as_list(texts, "texts")
-    count = len(every)
+    items = as_list(texts, "texts")
+    count = len(items)
     about = [{}] * count if metadatas is None else as_list(metadatas, "metadatas")
     names = [None] * count if ids is None else as_list(ids, "ids")
     for argument, values in (("metadatas", about), ("ids", names)):
         if len(values) != count:
             raise ValueError(f"{argument}: expected {count}, one per text, got {len(values)}.")
-    left = without_text(every, about)
-    kept = [at for at in range(count) if at not in left]
-    named = None if ids is None else [names[at] or uuid.uuid4().hex for at in kept]
-    outdated = [id_ for at in left if (id_ := names[at]) is not None]
-    return [every[at] for at in kept], named, [about[at] for at in kept], outdated
+    blanks = without_text(items, about)
+    rows = [at for at in range(count) if at not in blanks]
+    labels = None if ids is None else [names[at] or uuid.uuid4().hex for at in rows]
+    outdated = [id_ for at in blanks if (id_ := names[at]) is not None]
+    return [items[at] for at in rows], labels, [about[at] for at in rows], outdated
 
 
 def without_text(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]]) -> set[int]:
@@ -149,19 +149,19 @@ def without_text(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]]) -
     return blank | {position for position in bare if paths[position] in above}
 
 
-def question_of(given: object) -> str:
+def question_of(input: object) -> str:
     """Return the question of a chain's input; TypeError if it has none."""
-    question = given.get("question", given.get("input")) if isinstance(given, Mapping) else given
+    question = input.get("question", input.get("input")) if isinstance(input, Mapping) else input
     if not isinstance(question, str):
         raise TypeError(
             'input: expected a question, a string, or a mapping with a string "question" or '
-            f'"input", got {given!r:.80}.'
+            f'"input", got {input!r:.80}.'
         )
     return question
 
 
 def with_options(
-    given: Question, call: Mapping[str, Any], handed_on: Collection[str] | None = ()
+    input: Question, call: Mapping[str, Any], handed_on: Collection[str] | None = ()
 ) -> tuple[str, dict[str, Any]]:
     """Return the question of a chain's input, and the options of its search.
 
@@ -170,7 +170,7 @@ def with_options(
 
     Parameters
     ----------
-    given : str or mapping
+    input : str or mapping
     call : mapping
     handed_on : collection of str, optional
         The keys of a mapping that may be there besides; with None, all that resemble no option.
@@ -180,22 +180,22 @@ def with_options(
     TypeError
         If there is no question, or a key of a mapping would be dropped.
     """
-    question, options = question_of(given), {k: v for k, v in call.items() if v is not None}
-    if not isinstance(given, Mapping):
+    question, options = question_of(input), {k: v for k, v in call.items() if v is not None}
+    if not isinstance(input, Mapping):
         return question, options
-    before = given.get("chat_history", given.get("history"))
-    own = {name: given[name] for name in CallOptions.__annotations__ if name in given}
-    own = {name: value for name, value in {**own, "history": before}.items() if value is not None}
-    for name in given.keys() - own.keys() - _ASKING - {*(handed_on or ())}:
-        meant = did_you_mean(name, CallOptions.__annotations__)
-        if meant or handed_on is not None:
-            known = f"; known are {', '.join([*_ASKING, *CallOptions.__annotations__])}."
+    before = input.get("chat_history", input.get("history"))
+    extras = {name: input[name] for name in CallOptions.__annotations__ if name in input}
+    extras = {k: v for k, v in {**extras, "history": before}.items() if v is not None}
+    for name in input.keys() - extras.keys() - _ASKING - {*(handed_on or ())}:
+        advice = did_you_mean(name, CallOptions.__annotations__)
+        if advice or handed_on is not None:
+            names = f"; known are {', '.join([*_ASKING, *CallOptions.__annotations__])}."
             raise TypeError(
-                f"input: {name!r:.60} is no option of a search, got {given[name]!r:.60}"
-                f"{meant or known}"
+                f"input: {name!r:.60} is no option of a search, got {input[name]!r:.60}"
+                f"{advice or names}"
             )
-    both = {name: all_of(own.get(name), options.get(name)) for name in ("tenant", "filter")}
-    return question, own | options | {name: one for name, one in both.items() if one is not None}
+    joint = {name: all_of(extras.get(name), options.get(name)) for name in ("tenant", "filter")}
+    return question, extras | options | {k: v for k, v in joint.items() if v is not None}
 
 
 def turns(history: object) -> list[str]:
@@ -271,18 +271,18 @@ def check_options(call: Mapping[str, Any]) -> None:
 
 
 def arguments_of(
-    search_type: str, own: Mapping[str, Any], call: Mapping[str, Any]
+    search_type: str, base: Mapping[str, Any], call: Mapping[str, Any]
 ) -> tuple[dict[str, Any], float]:
     """Return the arguments of an index's search by a call's options, and the threshold of hits.
 
-    `own`: the options of the retriever, which count where the call has none.
+    `base`: the options of the retriever, which count where the call has none.
     """
-    options = {**own, **{name: value for name, value in call.items() if value is not None}}
-    if None not in (own.get("tenant"), call.get("tenant")):  # a call cannot lift the retriever's
-        options["tenant"] = all_of(own["tenant"], call["tenant"])
-    asked = partial(_arguments, search_type)
-    refuse_unknown(options, asked)
-    return asked(**options), options.get("score_threshold") or 0.0
+    options = {**base, **{name: value for name, value in call.items() if value is not None}}
+    if None not in (base.get("tenant"), call.get("tenant")):  # a call cannot lift the retriever's
+        options["tenant"] = all_of(base["tenant"], call["tenant"])
+    parse = partial(_arguments, search_type)
+    refuse_unknown(options, parse)
+    return parse(**options), options.get("score_threshold") or 0.0
 
 
 def _arguments(

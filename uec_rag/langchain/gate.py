@@ -79,10 +79,10 @@ def as_branch(way: Way) -> Runnable[Any, Any]:
     if isinstance(way, str):
         return RunnableLambda(lambda _: way)
     if isinstance(way, BaseChatModel):
-        asked: Runnable[Any, str] = RunnableLambda(
-            lambda found: model_prompt(found["question"], reply_of(found))
+        prompt: Runnable[Any, str] = RunnableLambda(
+            lambda gated: model_prompt(gated["question"], reply_of(gated))
         )
-        return asked | way
+        return prompt | way
     return coerce_to_runnable(way)
 
 
@@ -94,35 +94,35 @@ def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
 class _Judged(BaseRetriever):
     """The first k documents of another retriever, which are judged among thirty of it."""
 
-    theirs: SkipValidation[BaseRetriever]
+    retriever: SkipValidation[BaseRetriever]
     uec: SkipValidation[UEC]
     k: int | None
 
     @classmethod
-    def of(cls, theirs: BaseRetriever, uec: UEC) -> Self:
+    def of(cls, retriever: BaseRetriever, uec: UEC) -> Self:
         """Return a retriever whose documents are judged, asked for thirty where it can be."""
-        k: int | None = getattr(theirs, "k", None)
-        asked: dict[str, Any] = {"k": NEAREST}
-        if isinstance(theirs, VectorStoreRetriever):
-            k = theirs.search_kwargs.get("k", 4)
-            asked = {"search_kwargs": theirs.search_kwargs | asked}
-        more = theirs if k is None else theirs.model_copy(update=asked)
-        return cls(theirs=more, uec=uec, k=k)
+        k: int | None = getattr(retriever, "k", None)
+        update: dict[str, Any] = {"k": NEAREST}
+        if isinstance(retriever, VectorStoreRetriever):
+            k = retriever.search_kwargs.get("k", 4)
+            update = {"search_kwargs": retriever.search_kwargs | update}
+        source = retriever if k is None else retriever.model_copy(update=update)
+        return cls(retriever=source, uec=uec, k=k)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        ask = either(self.theirs.invoke, self.theirs.ainvoke)
+        ask = either(self.retriever.invoke, self.retriever.ainvoke)
         return self._judge(query, ask(query, {"callbacks": run_manager.get_child()}))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
     ) -> list[Document]:
-        found = await self.theirs.ainvoke(query, {"callbacks": run_manager.get_child()})
-        return await beside(self._judge, query, found)
+        documents = await self.retriever.ainvoke(query, {"callbacks": run_manager.get_child()})
+        return await beside(self._judge, query, documents)
 
-    def _judge(self, query: str, found: list[Document]) -> list[Document]:
-        [judged] = framework.judge(self.uec, query, passages_of(found))
+    def _judge(self, query: str, documents: list[Document]) -> list[Document]:
+        [judged] = framework.judge(self.uec, query, passages_of(documents))
         return with_uncertainty(SearchResult([judged if self.k is None else judged.first(self.k)]))
 
 
@@ -252,7 +252,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             certainty=certainty,
             advisor=as_advisor(advisor),
             rewriter=as_advisor(rewriter),
-            **{name: retriever._own[name] for name in ("k", "filter", "tenant")},
+            **{name: retriever._defaults[name] for name in ("k", "filter", "tenant")},
         )
         return cls(retriever=retriever, gate=gate)
 
@@ -308,11 +308,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         gate = self._active_gate
         if gate is None or not gate.confidences or not isinstance(self.retriever, UECRetriever):
             raise ValueError("gate: expected one from from_labels, over a UECRetriever.")
-        own = self.retriever._own
-        found = self.retriever.index.with_gate(None).search(
-            [*questions], gate.k, filter=own["filter"], tenant=own["tenant"]
+        defaults = self.retriever._defaults
+        result = self.retriever.index.with_gate(None).search(
+            [*questions], gate.k, filter=defaults["filter"], tenant=defaults["tenant"]
         )
-        return gate.drift(found.confidence.tolist())
+        return gate.drift(result.confidence.tolist())
 
     def route(
         self,
@@ -340,7 +340,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         ways["uncertain"] = ways["abstain"] if uncertain is None else uncertain
 
         def leads_to(way: Outcome) -> Callable[[Gated], bool]:
-            return lambda found: outcome_of(found["decision"], found["reason_code"]) == way
+            return lambda gated: outcome_of(gated["decision"], gated["reason_code"]) == way
 
         branches = [(leads_to(name), as_branch(way)) for name, way in ways.items()]
         return self | RunnableBranch(*branches[:-1], branches[-1][1])
@@ -360,18 +360,18 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return await self._acall_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
     def _decide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
-        retriever, asked, options, rule = self._prepare(input, config, call)
-        found = _retrieve(retriever, asked, config, **options)
-        return _output(input, *rule(found).finish())
+        retriever, query, options, rule = self._prepare(input, config, call)
+        documents = _retrieve(retriever, query, config, **options)
+        return _output(input, *rule(documents).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
         if isinstance(self.retriever, UECRetriever):
             await self.retriever.index.afit_once()
         prepared = await beside(self._prepare, input, config, call)
-        retriever, asked, options, rule = prepared
+        retriever, query, options, rule = prepared
         with framework.keeping_findings(_text_of, _merged) as keep:
-            found = keep(await retriever.ainvoke(asked, config, **options))
-        pending = await beside(rule, found)
+            documents = keep(await retriever.ainvoke(query, config, **options))
+        pending = await beside(rule, documents)
         return _output(input, *await pending.afinish())
 
     def _prepare(
@@ -385,7 +385,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """Return the retriever, its input and options, and what decides on its documents."""
         question, options = with_options(input, call, None)
         retriever, gate, search = self.retriever, self.gate, None
-        asked: Question = question
+        query: Question = question
         text = question
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             if gate is not None:
@@ -400,15 +400,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 )
             text = Query.parse(question, turns(history)).lines
             if isinstance(innermost(retriever), AsTool):
-                asked = {"question": question, "chat_history": history}
+                query = {"question": question, "chat_history": history}
             elif isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
-                asked = {"input": question, **input}
+                query = {"input": question, **input}
             search = partial(_retrieve, retriever, config=config)
-        whose = f"those of this {type(retriever).__name__} have none"
-        expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."
+        problem = f"those of this {type(retriever).__name__} have none"
+        expected = f"{DECIDED[:-1]}; {problem}; with embedding=, any retriever is judged."
         return (
             retriever,
-            asked,
+            query,
             options,
             lambda hits: framework.pending_on(hits, gate, text, _text_of, expected, search),
         )
@@ -418,26 +418,26 @@ _text_of = attrgetter("page_content")
 
 
 def _retrieve(
-    retriever: Runnable[Any, Any], asked: Question, config: RunnableConfig, **options: Any
+    retriever: Runnable[Any, Any], query: Question, config: RunnableConfig, **options: Any
 ) -> list[Document]:
     """Return the documents of a retriever, with what was found of those that they contain."""
     with framework.keeping_findings(_text_of, _merged) as keep:
-        return keep(either(retriever.invoke, retriever.ainvoke)(asked, config, **options))
+        return keep(either(retriever.invoke, retriever.ainvoke)(query, config, **options))
 
 
-def _merged(document: Document, told: dict[str, Any]) -> Document:
+def _merged(document: Document, findings: dict[str, Any]) -> Document:
     """Return a document that has taken the place of hits, with what was found of these."""
     merged = document.model_copy()
-    merged.metadata = HitMetadata(own_metadata(document.metadata) | told)
+    merged.metadata = HitMetadata(own_metadata(document.metadata) | findings)
     return merged
 
 
-def _output(input: Question, found: tuple[Decision, list[Document]]) -> Gated:
+def _output(input: Question, outcome: tuple[Decision, list[Document]]) -> Gated:
     """Return the output, with the other keys of the input; a reading is of one search alone."""
-    decision, documents = found
-    others = {k: v for k, v in input.items() if k != "within"} if isinstance(input, Mapping) else {}
+    decision, documents = outcome
+    extra = {k: v for k, v in input.items() if k != "within"} if isinstance(input, Mapping) else {}
     output = to_gated(question_of(input), documents, decision)
-    return cast(Gated, {**others, **output})
+    return cast(Gated, {**extra, **output})
 
 
 def _with_index(retriever: UECRetriever, index: Retriever) -> UECRetriever:

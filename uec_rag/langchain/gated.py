@@ -104,7 +104,7 @@ def to_gated(question: str, documents: Sequence[Document], decision: Decision) -
     for document in documents:
         tell(document.metadata, decision)
     rivals = documents if decision.action == "clarify" else ()
-    known = [  # a compressor may drop ids
+    matches = [  # a compressor may drop ids
         document
         for document in rivals
         if (document.id or document.metadata.get("uec_reading")) in _meant(decision)
@@ -115,18 +115,18 @@ def to_gated(question: str, documents: Sequence[Document], decision: Decision) -
         decision=decision.action,
         reason=decision.reason,
         reason_code=decision.code,
-        candidates=list(known or rivals),
+        candidates=list(matches or rivals),
         readings=decision.choices,
         clarifying_question=decision.clarifying_question,
         confidence=decision.confidence,
     )
 
 
-def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
+def read_decision(question: str, output: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
-    if isinstance(found, Mapping):
-        return cast(Gated, {key: found[key] for key in TOLD})
-    return to_gated(question, found, decision_on(found, DECIDED))
+    if isinstance(output, Mapping):
+        return cast(Gated, {key: output[key] for key in TOLD})
+    return to_gated(question, output, decision_on(output, DECIDED))
 
 
 class AsTool(Runnable[Input, Output]):
@@ -206,13 +206,13 @@ class _SearchTool(StructuredTool):
     A model is not told of them: a program sets them.
     """
 
-    def run(self, tool_input: str | dict[str, Any], *given: Any, **call: Any) -> Any:  # noqa: ANN401
+    def run(self, tool_input: str | dict[str, Any], *arguments: Any, **call: Any) -> Any:  # noqa: ANN401
         """Run the tool, with the options of a call."""
-        return super().run(_with_call(tool_input, call), *given, **call)
+        return super().run(_with_call(tool_input, call), *arguments, **call)
 
-    async def arun(self, tool_input: str | dict[str, Any], *given: Any, **call: Any) -> Any:  # noqa: ANN401
+    async def arun(self, tool_input: str | dict[str, Any], *arguments: Any, **call: Any) -> Any:  # noqa: ANN401
         """Run the tool, with the options of a call."""
-        return await super().arun(_with_call(tool_input, call), *given, **call)
+        return await super().arun(_with_call(tool_input, call), *arguments, **call)
 
     def _parse_input(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -231,8 +231,8 @@ _RUN = inspect.signature(StructuredTool.run).parameters
 def _with_call(tool_input: str | dict[str, Any], call: dict[str, Any]) -> str | dict[str, Any]:
     """Move what LangChain's tools do not take from a call to the input of a tool."""
     options = {name: call.pop(name) for name in [*call] if name not in _RUN}
-    given = {"query": tool_input} if isinstance(tool_input, str) else tool_input
-    return {**given, **options} if options else tool_input
+    arguments = {"query": tool_input} if isinstance(tool_input, str) else tool_input
+    return {**arguments, **options} if options else tool_input
 
 
 class _Asked(BaseModel):
@@ -279,17 +279,17 @@ def retriever_tool(
     )
 
 
-def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
+def _reply(query: str, response: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
     """Return what the model reads, and what programs get."""
-    output = read_decision(query, found)
+    output = read_decision(query, response)
     return reply_of(output), output
 
 
-def reply_of(found: Gated) -> str:
+def reply_of(gated: Gated) -> str:
     """Return what a model reads of a gate's output; see `tool_reply`."""
-    hits = [(document.page_content, document.metadata) for document in found["documents"]]
-    told = found["decision"], found["reason_code"], found["reason"]
-    return tool_reply(*told, found["readings"], hits)
+    hits = [(document.page_content, document.metadata) for document in gated["documents"]]
+    summary = gated["decision"], gated["reason_code"], gated["reason"]
+    return tool_reply(*summary, gated["readings"], hits)
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
@@ -318,25 +318,25 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     ('dogs bark', 'answer')
     """
 
-    def asked(state: object, config: RunnableConfig) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    def parse(state: object, config: RunnableConfig) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         values = _values_of(state)
         question, newest, before = _question_and_messages(values)
         options = {name: values[name] for name in _OPTIONS if values.get(name) is not None}
         _check_takes(retriever, options)
-        used: dict[str, Any] = {"question": question, "searched": [question, newest]}
+        updates: dict[str, Any] = {"question": question, "searched": [question, newest]}
         if "within" in options:  # the chosen reading applies to this search only
-            used["within"] = None
-        return _in_context(retriever, question, before, config), options, used
+            updates["within"] = None
+        return _in_context(retriever, question, before, config), options, updates
 
     def node(state: object, config: RunnableConfig) -> Gated:
-        (ready, given), options, used = asked(state, config)
-        found = ready.invoke(given, config, **options)
-        return cast(Gated, {**read_decision(used["question"], found), **used})
+        (ready, input), options, updates = parse(state, config)
+        response = ready.invoke(input, config, **options)
+        return cast(Gated, {**read_decision(updates["question"], response), **updates})
 
     async def anode(state: object, config: RunnableConfig) -> Gated:
-        (ready, given), options, used = asked(state, config)
-        found = await ready.ainvoke(given, config, **options)
-        return cast(Gated, {**read_decision(used["question"], found), **used})
+        (ready, input), options, updates = parse(state, config)
+        response = await ready.ainvoke(input, config, **options)
+        return cast(Gated, {**read_decision(updates["question"], response), **updates})
 
     return RunnableLambda(node, anode, name="retrieve")
 
@@ -351,16 +351,16 @@ def _values_of(state: Any) -> Mapping[str, Any]:  # noqa: ANN401
 def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, str, Sequence[AnyMessage]]:
     """Return the question, the newest human message by its id or text, and those before it."""
     question, messages = state.get("question"), state.get("messages") or []
-    asked = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    said = [messages[at].text for at in asked]
-    newest = str(messages[asked[-1]].id or said[-1]) if asked else ""
+    positions = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    texts = [messages[at].text for at in positions]
+    newest = str(messages[positions[-1]].id or texts[-1]) if positions else ""
     # A checkpointer keeps an earlier turn's question, which is asked again if a reading is chosen.
     is_known = state.get("decision") and state.get("within") is None
     searched = state.get("searched") or (question, None)
     is_spent = is_known and question == searched[0] and newest != searched[1]
-    if not isinstance(question, str) or not question or (is_spent and said):
-        if not said:
+    if not isinstance(question, str) or not question or (is_spent and texts):
+        if not texts:
             raise ValueError('state: expected a "question", or a human message in its "messages".')
-        question = said[-1]
+        question = texts[-1]
     # The state's question may be among the messages, or come after all of them.
-    return question, newest, messages[: asked[-1]] if question in said[-1:] else messages
+    return question, newest, messages[: positions[-1]] if question in texts[-1:] else messages

@@ -48,7 +48,7 @@ class _Store(NamedTuple):
         In place of its `get_by_ids`.
     by_vector : bool
         Whether `similarity_search` is `similarity_search_by_vector` of the question's vector.
-    every : callable() -> list of Passage, or None
+    list_all : callable() -> list of Passage, or None
         Lists all passages, if they are in this process.
     place : callable() -> str
         Where the store reads texts from, for messages.
@@ -61,13 +61,13 @@ class _Store(NamedTuple):
     ids: Callable[[int], list[str]] | None = None
     look_up: Callable[[list[str]], list[Document]] | None = None
     by_vector: bool = True
-    every: Callable[[], list[Passage]] | None = None
+    list_all: Callable[[], list[Passage]] | None = None
     place: Callable[[], str] = lambda: "page_content"
     run: Callable[..., list[Document]] | None = None
 
 
 def index_over(
-    theirs: VectorStore | BaseRetriever,
+    store: VectorStore | BaseRetriever,
     embedding: UEC | Embeddings | None,
     count: int,
     vectors: Vectors | None,
@@ -79,48 +79,48 @@ def index_over(
 
     TypeError if it is neither, or ours.
     """
-    is_ours = isinstance(theirs, VectorStore) and isinstance(theirs, framework.OverIndex)
-    if is_ours or not isinstance(theirs, VectorStore | BaseRetriever):
+    is_ours = isinstance(store, VectorStore) and isinstance(store, framework.OverIndex)
+    if is_ours or not isinstance(store, VectorStore | BaseRetriever):
         raise TypeError(
             "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
-            f"which there is from_store), got {type(theirs).__name__}."
+            f"which there is from_store), got {type(store).__name__}."
         )
-    own, source = getattr(theirs, "embeddings", None), source_of(theirs, count)
-    return framework.index_over(source, embedding, own, theirs, vectors, words=words, fit=fit)
+    default, source = getattr(store, "embeddings", None), source_of(store, count)
+    return framework.index_over(source, embedding, default, store, vectors, words=words, fit=fit)
 
 
-def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
+def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
     """Return a vector store or a retriever as a source of `count` candidates for each question."""
-    name = type(theirs).__name__
-    if isinstance(theirs, BaseRetriever):
+    name = type(store).__name__
+    if isinstance(store, BaseRetriever):
         ways = "_get_relevant_documents", "_aget_relevant_documents"
-        is_first = is_own(theirs, BaseRetriever, *ways)
-        ask = either(theirs.invoke, theirs.ainvoke, awaited_first=is_first)
+        is_first = is_own(store, BaseRetriever, *ways)
+        ask = either(store.invoke, store.ainvoke, awaited_first=is_first)
         documents = f"the documents of {name}"
         return source_of_retriever(documents, lambda question: passages_of(ask(question)))
-    kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
-    kind = next(kinds, _other)(theirs)
+    kinds = (_KINDS[cls.__name__] for cls in type(store).__mro__ if cls.__name__ in _KINDS)
+    kind = next(kinds, _other)(store)
 
     def either_of(method: str) -> Callable[..., list[Document]]:
-        is_first = is_own(theirs, VectorStore, method, f"a{method}")
-        ways = getattr(theirs, method), getattr(theirs, f"a{method}")
+        is_first = is_own(store, VectorStore, method, f"a{method}")
+        ways = getattr(store, method), getattr(store, f"a{method}")
         return either(*ways, awaited_first=is_first)
 
     look_up, list_ids = kind.look_up or either_of("get_by_ids"), kind.ids
 
     def search(method: str) -> Search:
         def find(
-            question: object, own: dict[str, Any] | None, most: int, *, is_exact: bool = False
+            question: object, terms: dict[str, Any] | None, size: int, *, is_exact: bool = False
         ) -> list[Passage]:
             ask = partial(kind.run, method, is_exact) if kind.run else either_of(method)
-            options = own or {}
-            if (last := options.get("fetch_k", 0)) and method != "similarity_search":
+            options = terms or {}
+            if (ceiling := options.get("fetch_k", 0)) and method != "similarity_search":
                 # It filters in Python; a question is not embedded again.
-                for fetched in takewhile(last.__gt__, (_MORE**n * most for n in count_from(1))):
-                    found = ask(question, most, **options | {"fetch_k": fetched})
-                    if len(found) >= most:
-                        return passages_of(found)
-            return passages_of(ask(question, most, **options))
+                for fetched in takewhile(ceiling.__gt__, (_MORE**n * size for n in count_from(1))):
+                    documents = ask(question, size, **options | {"fetch_k": fetched})
+                    if len(documents) >= size:
+                        return passages_of(documents)
+            return passages_of(ask(question, size, **options))
 
         return Search(
             name,
@@ -128,39 +128,39 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
             lambda filter: kind.options(filter) or None,
             count,
             kind.place,
-            kind.every,
+            kind.list_all,
             partial(find, is_exact=True) if kind.run else None,
         )
 
     def get(ids: list[str]) -> list[Passage]:
         return passages_of(look_up(ids)) if ids else []  # Chroma refuses to get none
 
-    collection = getattr(theirs, "collection_name", getattr(theirs, "_collection_name", None))
-    named = f" {collection!r}" if isinstance(collection, str) else ""
+    collection = getattr(store, "collection_name", getattr(store, "_collection_name", None))
+    label = f" {collection!r}" if isinstance(collection, str) else ""
     return Source(
-        f"{count} candidates of {name}{named}",
+        f"{count} candidates of {name}{label}",
         search("similarity_search"),
         kind.vectors,
-        get if _looks_up(theirs) else None,
-        list_ids and (lambda most: get(list_ids(most))),
+        get if _looks_up(store) else None,
+        list_ids and (lambda limit: get(list_ids(limit))),
         search("similarity_search_by_vector") if kind.by_vector else None,
     )
 
 
-def _looks_up(theirs: VectorStore) -> bool:
+def _looks_up(store: VectorStore) -> bool:
     """Return whether a store finds documents by their ids, in one way or the other."""
-    own = type(theirs)
+    kind = type(store)
     names = ("get_by_ids", "aget_by_ids")
-    return any(getattr(own, name) is not getattr(VectorStore, name) for name in names)
+    return any(getattr(kind, name) is not getattr(VectorStore, name) for name in names)
 
 
 def _other(_: VectorStore) -> _Store:
     return _Store(lambda filter: {}, by_vector=False)
 
 
-def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
+def _postgres(store: Any) -> _Store:  # noqa: ANN401
     def run(
-        method: str, is_exact: bool, question: object, most: int, **options: object
+        method: str, is_exact: bool, question: object, limit: int, **options: object
     ) -> list[Document]:
         """Let HNSW look at as many rows as are asked for, which it does before the filter.
 
@@ -171,10 +171,10 @@ def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
         from sqlalchemy.ext.asyncio import async_sessionmaker
         from sqlalchemy.orm import sessionmaker
 
-        settings = {"hnsw.ef_search": str(min(max(most, 40), 1000))}
+        settings = {"hnsw.ef_search": str(min(max(limit, 40), 1000))}
         if is_exact:
             settings = {"enable_indexscan": "off", "enable_seqscan": "on", "enable_sort": "on"}
-        bound = theirs.session_maker()
+        bound = store.session_maker()
         sessions: Any = sessionmaker(bind=bound.get_bind())
 
         @event.listens_for(sessions, "after_begin")
@@ -182,20 +182,20 @@ def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
             for name, value in settings.items():
                 connection.execute(text(f"SET LOCAL {name} = {value}"))
 
-        twin = copy(theirs)
+        twin = copy(store)
         twin.session_maker = sessions
-        if theirs.async_mode:
+        if store.async_mode:
             twin.session_maker = async_sessionmaker(bound.bind, sync_session_class=sessions)
         ways = getattr(twin, method), getattr(twin, f"a{method}")
-        ask = either(*ways, awaited_first=theirs.async_mode)
-        found: list[Document] = ask(question, most, **options)
-        return found
+        ask = either(*ways, awaited_first=store.async_mode)
+        documents: list[Document] = ask(question, limit, **options)
+        return documents
 
     def numbers(key: str, operator: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
         """Its "$in" compares texts."""
         if operator != "$in" or not {*map(type, value)} & {int, float}:
             return {key: {operator: value}}
-        return {"$or": [{key: {"$eq": one}} for one in value]}
+        return {"$or": [{key: {"$eq": number}} for number in value]}
 
     return _Store(lambda filter: _given(translate(filter, numbers, _join)), run=run)
 
@@ -208,34 +208,34 @@ def _join(kind: str, parts: list[Any]) -> dict[str, Any]:
     return {kind: parts}
 
 
-def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
-    vectors, ids = framework.in_chroma(theirs)
+def _chroma(store: Any) -> _Store:  # noqa: ANN401
+    vectors, ids = framework.in_chroma(store)
 
     def look_up(ids: list[str]) -> list[Document]:  # its own fails without metadata
-        found = theirs.get(ids=ids, include=["documents", "metadatas"])
-        rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
-        return [Document(text, id=id_, metadata=known or {}) for id_, text, known in rows]
+        records = store.get(ids=ids, include=["documents", "metadatas"])
+        rows = zip(records["ids"], records["documents"], records["metadatas"], strict=True)
+        return [Document(text, id=id_, metadata=metadata or {}) for id_, text, metadata in rows]
 
     def bounds(key: str, operator: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
         """It cuts the fraction of a number that is compared with a whole one."""
-        asked = {key: {operator: value}}
+        condition = {key: {operator: value}}
         if operator not in ORDERS or value == int(value):
-            return asked
+            return condition
         whole = {"$gte": math.ceil(value)} if "g" in operator else {"$lte": math.floor(value)}
-        return {"$or": [asked, {key: whole}]}
+        return {"$or": [condition, {key: whole}]}
 
     return _Store(lambda filter: _given(translate(filter, bounds, _join)), vectors, ids, look_up)
 
 
-def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
+def _in_memory(store: Any) -> _Store:  # noqa: ANN401
     def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
         return _given(lambda document: bool(matching(condition, passages_of([document]))))
 
     return _Store(
         options,
-        lambda ids: {id_: theirs.store[id_]["vector"] for id_ in ids if id_ in theirs.store},
-        lambda most: [*theirs.store][:most],
+        lambda ids: {id_: store.store[id_]["vector"] for id_ in ids if id_ in store.store},
+        lambda limit: [*store.store][:limit],
     )
 
 
@@ -245,96 +245,96 @@ class _Positions:
     They are read once, and then those that were added; LangChain makes another dict at a deletion.
     """
 
-    def __init__(self, theirs: Any) -> None:  # noqa: ANN401
-        self._theirs = theirs
-        self._read: tuple[Mapping[int, str], dict[str, int], int] = {}, {}, 0
+    def __init__(self, store: Any) -> None:  # noqa: ANN401
+        self._store = store
+        self._cache: tuple[Mapping[int, str], dict[str, int], int] = {}, {}, 0
 
     def of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the positions of the ids that there are."""
-        there = self._theirs.index_to_docstore_id
-        read, known, count = self._read
-        if read is not there or count > len(there):
-            known, count = {}, 0
+        there = self._store.index_to_docstore_id
+        snapshot, positions, count = self._cache
+        if snapshot is not there or count > len(there):
+            positions, count = {}, 0
         if count < len(there):
-            known.update((id_, at) for at, id_ in islice(there.items(), count, None))
-        found = {id_: known[id_] for id_ in ids if id_ in known}
-        if any(there.get(at) != id_ for id_, at in found.items()):  # changed by other hands
-            known = {id_: at for at, id_ in there.items()}
-            found = {id_: known[id_] for id_ in ids if id_ in known}
-        self._read = there, known, len(there)
-        return found
+            positions.update((id_, at) for at, id_ in islice(there.items(), count, None))
+        places = {id_: positions[id_] for id_ in ids if id_ in positions}
+        if any(there.get(at) != id_ for id_, at in places.items()):  # changed by other hands
+            positions = {id_: at for at, id_ in there.items()}
+            places = {id_: positions[id_] for id_ in ids if id_ in positions}
+        self._cache = there, positions, len(there)
+        return places
 
 
-def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
-    known = _Positions(theirs)
+def _faiss(store: Any) -> _Store:  # noqa: ANN401
+    lookup = _Positions(store)
 
     def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
-        if not all(isinstance(one, Compare) for one in leaves(condition)):  # it sees only metadata
+        if not all(isinstance(c, Compare) for c in leaves(condition)):  # it sees only metadata
             return {}
 
         def keep(metadata: dict[str, Any]) -> bool:
             return bool(matching(condition, [Passage("", "", metadata)]))
 
-        return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
+        return {"filter": keep, "fetch_k": store.index.ntotal}  # it filters the nearest `fetch_k`
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        positions = known.of(ids)
+        positions = lookup.of(ids)
         if not positions:
             return {}
         try:
-            rows = theirs.index.reconstruct_batch([*positions.values()])
+            rows = store.index.reconstruct_batch([*positions.values()])
         except RuntimeError as error:
             if "direct map" not in str(error):
                 raise
             raise RuntimeError("an IVF index gives them after index.make_direct_map()") from error
         return dict(zip(positions, rows, strict=True))
 
-    def ids(most: int | None = None) -> list[str]:
-        return [*islice(theirs.index_to_docstore_id.values(), most)]
+    def ids(limit: int | None = None) -> list[str]:
+        return [*islice(store.index_to_docstore_id.values(), limit)]
 
-    every = lambda: passages_of(theirs.get_by_ids(ids()))  # noqa: E731
+    list_all = lambda: passages_of(store.get_by_ids(ids()))  # noqa: E731
     # An IVF index sees a part of its lists, a graph may miss some; a flat one sees all.
-    is_flat = type(theirs.index).__name__.startswith("IndexFlat")
-    return _Store(options, vectors, ids, every=None if is_flat else every)
+    is_flat = type(store.index).__name__.startswith("IndexFlat")
+    return _Store(options, vectors, ids, list_all=None if is_flat else list_all)
 
 
-def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
+def _qdrant(store: Any) -> _Store:  # noqa: ANN401
     from uec_rag.stores.qdrant import qdrant_filter
 
-    name = theirs.vector_name or ""
+    name = store.vector_name or ""
 
-    def own(ids: list[str]) -> list[str | int]:
+    def point_ids(ids: list[str]) -> list[str | int]:
         return [int(id_) if id_.isdecimal() else id_ for id_ in ids]
 
     def options(filter: Filter) -> dict[str, Any]:
-        return _given(qdrant_filter(filter, theirs.metadata_payload_key))
+        return _given(qdrant_filter(filter, store.metadata_payload_key))
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        points = theirs.client.retrieve(theirs.collection_name, own(ids), with_vectors=True)
+        points = store.client.retrieve(store.collection_name, point_ids(ids), with_vectors=True)
         rows = ((p.id, p.vector[name] if isinstance(p.vector, dict) else p.vector) for p in points)
         return {str(id_): row for id_, row in rows}
 
-    def ids(most: int) -> list[str]:
-        points, _ = theirs.client.scroll(theirs.collection_name, limit=most, with_payload=False)
+    def ids(limit: int) -> list[str]:
+        points, _ = store.client.scroll(store.collection_name, limit=limit, with_payload=False)
         return [str(point.id) for point in points]
 
     def place() -> str:
-        [point], _ = theirs.client.scroll(theirs.collection_name, limit=1)
+        [point], _ = store.client.scroll(store.collection_name, limit=1)
         if "_node_content" in point.payload:
             raise ValueError(
-                f"theirs: LlamaIndex made the collection {theirs.collection_name!r}, whose texts "
+                f"theirs: LlamaIndex made the collection {store.collection_name!r}, whose texts "
                 "are in its nodes. Open it with LlamaIndex's QdrantVectorStore, and search it with "
                 "uec_rag.llama_index.UECRetriever.over(VectorStoreIndex.from_vector_store(store))."
             )
-        return f"content_payload_key={theirs.content_payload_key!r}, of the keys {[*point.payload]}"
+        return f"content_payload_key={store.content_payload_key!r}, of the keys {[*point.payload]}"
 
     return _Store(
         options,
         vectors,
         ids,
-        lambda ids: theirs.get_by_ids(own(ids)),
-        by_vector=theirs.retrieval_mode == "dense",
+        lambda ids: store.get_by_ids(point_ids(ids)),
+        by_vector=store.retrieval_mode == "dense",
         place=place,
     )
 

@@ -121,9 +121,9 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         **kwargs: Unpack[framework.MakeOptions],
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
-        made = cls(embedding, **kwargs)
-        made.add_texts(texts, metadatas, ids=ids)
-        return made
+        store = cls(embedding, **kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
 
     def add_texts(  # type: ignore[override]
         self,
@@ -233,8 +233,8 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     ) -> list[Document]:
         """Find documents that are relevant and diverse; see `Diversity`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        found = self.index.search([query], k, filter=filter, diversity=diversity)
-        return plain_documents(found.with_copies(k, last=True))
+        result = self.index.search([query], k, filter=filter, diversity=diversity)
+        return plain_documents(result.with_copies(k, last=True))
 
     def max_marginal_relevance_search_by_vector(  # type: ignore[override]
         self,
@@ -246,8 +246,8 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     ) -> list[Document]:
         """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
-        return plain_documents(found.with_copies(k, last=True))
+        result = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
+        return plain_documents(result.with_copies(k, last=True))
 
     asimilarity_search = framework.in_thread_once_fitted(similarity_search)
     asimilarity_search_with_score = framework.in_thread_once_fitted(similarity_search_with_score)
@@ -375,9 +375,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
             The class's parameters.
         """
         refuse_unknown(kwargs, cls, cls.from_texts)
-        made = UECVectorStore(embedding, store=store, words=words, fit=fit)
-        retriever = cls(vectorstore=made, **kwargs)
-        made.add_texts(texts, metadatas, ids=ids)
+        vectorstore = UECVectorStore(embedding, store=store, words=words, fit=fit)
+        retriever = cls(vectorstore=vectorstore, **kwargs)
+        vectorstore.add_texts(texts, metadatas, ids=ids)
         return retriever
 
     @classmethod
@@ -392,9 +392,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
 
         A document keeps its id if `ids` is not given.
         """
-        made = cls.from_texts([], embedding, **kwargs)
-        made.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
-        return made
+        retriever = cls.from_texts([], embedding, **kwargs)
+        retriever.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
+        return retriever
 
     afrom_texts = framework.made_in_thread(from_texts)
     afrom_documents = framework.made_in_thread(from_documents)
@@ -493,29 +493,31 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         options = framework.LoadOptions(
             read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
         )
-        given: dict[str, Any] = {**kwargs}
+        settings: dict[str, Any] = {**kwargs}
         if over is None:
-            refuse_unknown(given, cls, cls.load)
+            refuse_unknown(settings, cls, cls.load)
             index = framework.load_index(path, embedding, options)
-            made = cls(vectorstore=UECVectorStore(index), **given)
+            retriever = cls(vectorstore=UECVectorStore(index), **settings)
         else:
-            made = cls.over(over, embedding, fit=False, **kwargs)
-            made.vectorstore = UECVectorStore(framework.load_over(path, made.index, options))
-        return made._with_usual_filter()
+            retriever = cls.over(over, embedding, fit=False, **kwargs)
+            retriever.vectorstore = UECVectorStore(
+                framework.load_over(path, retriever.index, options)
+            )
+        return retriever._with_usual_filter()
 
     aload = framework.made_in_thread(load)
 
     @property
-    def _own(self) -> dict[str, Any]:
+    def _defaults(self) -> dict[str, Any]:
         """The options of its searches, unless a call has others."""
-        own = {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+        defaults = {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
         if self.tenant is not None and "tenant" in self.search_kwargs:
-            own["tenant"] = all_of(self.tenant, self.search_kwargs["tenant"])
-        return own
+            defaults["tenant"] = all_of(self.tenant, self.search_kwargs["tenant"])
+        return defaults
 
     def _with_usual_filter(self) -> Self:
-        own = self._own
-        self.index.usual_filter, self.index.usual_tenant = own["filter"], own["tenant"]
+        defaults = self._defaults
+        self.index.usual_filter, self.index.usual_tenant = defaults["filter"], defaults["tenant"]
         return self
 
     @property
@@ -543,11 +545,11 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     def _get_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        asked, least = arguments_of(self.search_type, self._own, kwargs)
-        return select_documents(self.index.search([query], **asked), self.details, least)
+        call, floor = arguments_of(self.search_type, self._defaults, kwargs)
+        return select_documents(self.index.search([query], **call), self.details, floor)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        asked, least = arguments_of(self.search_type, self._own, kwargs)
-        return select_documents(await self.index.asearch([query], **asked), self.details, least)
+        call, floor = arguments_of(self.search_type, self._defaults, kwargs)
+        return select_documents(await self.index.asearch([query], **call), self.details, floor)

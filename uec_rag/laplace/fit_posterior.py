@@ -98,8 +98,8 @@ def accumulate(layer: Layer) -> Factors:
     """Compute the curvature over all pairs of a layer, batch by batch."""
     size = BATCH[layer.likelihood]
     batches = (slice(at, at + size) for at in range(0, len(layer.pairs), size))
-    each = (_batch_curvature(layer, batch) for batch in batches)
-    return reduce(lambda total, factors: tuple(map(np.add, total, factors)), each)
+    curvatures = (_batch_curvature(layer, batch) for batch in batches)
+    return reduce(lambda total, factors: tuple(map(np.add, total, factors)), curvatures)
 
 
 def _batch_curvature(layer: Layer, batch: slice) -> Factors:
@@ -135,9 +135,9 @@ def _batch_curvature(layer: Layer, batch: slice) -> Factors:
             mean_h2 = p @ h2
             factor = (p @ z2**2 - mean**2).T @ h**2 + (z**2).T @ (p @ h2**2 - mean_h2**2)
             # sum_ij p_ij (z_i z'_j) (h_i h'_j)' over all n^2 pairs of the batch: one product.
-            left = (p[..., None] * z[:, None] * z2[None]).reshape(-1, z.shape[1])
-            right = (h[:, None] * h2[None]).reshape(-1, h.shape[1])
-            factor = factor + 2 * (left.T @ right - (mean * z).T @ (h * mean_h2))
+            pair_z = (p[..., None] * z[:, None] * z2[None]).reshape(-1, z.shape[1])
+            pair_h = (h[:, None] * h2[None]).reshape(-1, h.shape[1])
+            factor = factor + 2 * (pair_z.T @ pair_h - (mean * z).T @ (h * mean_h2))
             factor = np.maximum(factor, 0)
         else:
             weight = (p * (1 - p)).sum(axis=1)[:, None]
@@ -308,7 +308,7 @@ def tune(
     nll : float
         Mean negative log-likelihood of the held-out pairs.
     """
-    seen = []
+    results = []
     for trial in trials:
         if scaled:
             scale, intercept = variance_scale(
@@ -318,10 +318,10 @@ def tune(
         else:
             scale, variance = 1.0, trial.single + trial.double
             intercept = fitting_intercept(similarity, variance, test.labels, slope)
-        seen.append(
+        results.append(
             (trial, scale, predictive_nll(similarity, variance, test.labels, slope, intercept))
         )
-    trial, scale, nll = seen[first_as_good([nll for *_, nll in seen])]
+    trial, scale, nll = results[first_as_good([nll for *_, nll in results])]
     return trial, scale, float(nll.mean())
 
 
@@ -362,8 +362,8 @@ def _kron(layer: Layer, factors: Factors, query: Side, passage: Side) -> Iterato
         ((texts.features @ basis_a.astype(np.float32)) ** 2, texts.embedding**2, positions)
         for texts, positions in (query, passage)
     ]
-    least = _PSEUDO_PAIRS / pairs
-    for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
+    floor = _PSEUDO_PAIRS / pairs
+    for damping in np.unique(np.maximum(_KRON_DAMPING, floor)) * size:
         inverse = 1 / (unit_a + damping)
         profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
         # var = leverage * profile, so a text contributes one or two scalars to a pair's variance.

@@ -154,13 +154,13 @@ def variance_scale(
         variance = np.exp(log_scale) * single + np.exp(2 * log_scale) * double
         intercept = fitting_intercept(similarity, variance, labels, slope)
         nll = float(predictive_nll(similarity, variance, labels, slope, intercept).mean())
-        far = math.log(slope**2 * float(variance[answers].mean()) / _USUAL_VARIANCE)
-        return nll + far**2 / (2 * _LOG_DEVIATION**2 * len(labels))
+        distance = math.log(slope**2 * float(variance[answers].mean()) / _USUAL_VARIANCE)
+        return nll + distance**2 / (2 * _LOG_DEVIATION**2 * len(labels))
 
     largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
     top = math.log(largest)
-    found = minimize_scalar(loss, bounds=(top - 35, top), method="bounded", options=_EXACTLY)
-    scale = math.exp(found.x)
+    solution = minimize_scalar(loss, bounds=(top - 35, top), method="bounded", options=_EXACTLY)
+    scale = math.exp(solution.x)
     variance = scale * single + scale**2 * double
     return scale, fitting_intercept(similarity, variance, labels, slope)
 

@@ -158,8 +158,8 @@ def similarities(queries: Encoded, passages: Encoded) -> Similarities:
     """Return the similarities by vectors, or by words, whose frequencies are the passages'."""
     if queries.terms is None or passages.terms is None:
         return lambda rows: queries.embedding[rows] @ passages.embedding.T
-    asked, words = queries.terms, Words.from_terms(passages.terms)
-    return lambda rows: words.similarities(words.look_up(asked[rows]))
+    terms, words = queries.terms, Words.from_terms(passages.terms)
+    return lambda rows: words.similarities(words.look_up(terms[rows]))
 
 
 def pair_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPairs) -> FloatArray:
@@ -170,9 +170,9 @@ def pair_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPairs)
         product: FloatArray = np.einsum("nd,nd->n", *sides)
         return product
     words = Words.from_terms(passages.terms)
-    asked = words.look_up(queries.terms[query])
-    added = words.contributions(asked, [*passage[:, None]])
-    return np.array([each.sum() for each in added], dtype=np.float32)
+    lookup = words.look_up(queries.terms[query])
+    parts = words.contributions(lookup, [*passage[:, None]])
+    return np.array([part.sum() for part in parts], dtype=np.float32)
 
 
 def training_pairs(
@@ -188,17 +188,17 @@ def training_pairs(
     """
     count = len(pairs.passages)
     batch = np.random.default_rng(seed).integers(0, count, (len(rows), BATCH))
-    known = np.isin(rows[:, None] * count + batch, pairs.query_index * count + pairs.passage_index)
+    mask = np.isin(rows[:, None] * count + batch, pairs.query_index * count + pairs.passage_index)
     random = np.zeros(len(rows), dtype=np.int64)
     places = [random]
     if negatives == "hard":
         hardest = np.empty(len(rows), dtype=np.int64)
         for part in _slices(len(rows), count):
             similarity = np.take_along_axis(similar(rows[part]), batch[part], axis=1)
-            hardest[part] = np.where(known[part], -np.inf, similarity).argmax(axis=1)
+            hardest[part] = np.where(mask[part], -np.inf, similarity).argmax(axis=1)
         places = [hardest, random]
     line = np.arange(len(rows))
-    mined = [(rows, batch[line, place], ~known[line, place]) for place in places]
+    mined = [(rows, batch[line, place], ~mask[line, place]) for place in places]
     query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
     return _with_given(pairs, rows, query[fresh], passage[fresh])
 

@@ -156,7 +156,7 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = None
 
-    _own = "gate", "embedding"
+    _members = "gate", "embedding"
 
     @field_serializer("gate", "embedding")
     def _mark(self, part: Gate | UEC | None) -> str | None:
@@ -182,8 +182,8 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
         return pending_on_nodes(nodes, self.gate, query)
 
 
-def _with_notice(found: tuple[Decision, list[NodeWithScore]]) -> list[NodeWithScore]:
-    decision, nodes = found
+def _with_notice(outcome: tuple[Decision, list[NodeWithScore]]) -> list[NodeWithScore]:
+    decision, nodes = outcome
     if decision.action == "answer":
         return nodes
     return [_notice(decision), *competing_nodes(nodes, decision)]
@@ -192,8 +192,8 @@ def _with_notice(found: tuple[Decision, list[NodeWithScore]]) -> list[NodeWithSc
 def _notice(decision: Decision) -> NodeWithScore:
     """Convert a decision to a node, since an engine accepts only nodes from a postprocessor."""
     asks = decision.action == "clarify"
-    told = what_to_do("clarify") if asks else "Do not answer, from these passages or from memory."
-    text = f"{told} Reply with this alone: {quote(decision.reason)}"
+    order = what_to_do("clarify") if asks else "Do not answer, from these passages or from memory."
+    text = f"{order} Reply with this alone: {quote(decision.reason)}"
     fields = response_metadata(decision)
     node = TextNode(
         id_=NOTICE,
@@ -306,9 +306,9 @@ class UECQueryEngine(BaseQueryEngine):
         }
         for name, way in ways.items():
             check_type(way, str | LLM | BaseQueryEngine | None, name, "a text, an LLM or an engine")
-        made = type(self)(self._engine, self._gate)
-        made._ways = ways
-        return made
+        engine = type(self)(self._engine, self._gate)
+        engine._ways = ways
+        return engine
 
     @classmethod
     def from_args(
@@ -341,8 +341,8 @@ class UECQueryEngine(BaseQueryEngine):
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         with self._event(query_bundle) as event:
-            found = self._retrieve(query_bundle)
-            [(decision, nodes)] = self._pending(query_bundle, found).finish()
+            candidates = self._retrieve(query_bundle)
+            [(decision, nodes)] = self._pending(query_bundle, candidates).finish()
             way = self._way_of(decision)
             if isinstance(way, BaseQueryEngine):
                 response = way.query(query_bundle)
@@ -351,14 +351,14 @@ class UECQueryEngine(BaseQueryEngine):
             else:
                 if isinstance(way, LLM):
                     way = way.complete(_prompt(query_bundle, decision, nodes)).text
-                response = self._said(way, decision, nodes, is_async=False)
+                response = self._respond(way, decision, nodes, is_async=False)
             return _note_decision(response, decision, event)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         with self._event(query_bundle) as event:
             with keeping_findings(text_of, _merged) as keep:
-                found = keep(await self._engine_aretrieve(query_bundle))
-            pending = await beside(self._pending, query_bundle, found)
+                candidates = keep(await self._engine_aretrieve(query_bundle))
+            pending = await beside(self._pending, query_bundle, candidates)
             [(decision, nodes)] = await pending.afinish()
             way = self._way_of(decision)
             if isinstance(way, BaseQueryEngine):
@@ -368,13 +368,13 @@ class UECQueryEngine(BaseQueryEngine):
             else:
                 if isinstance(way, LLM):
                     way = (await way.acomplete(_prompt(query_bundle, decision, nodes))).text
-                response = self._said(way, decision, nodes, is_async=True)
+                response = self._respond(way, decision, nodes, is_async=True)
             return _note_decision(response, decision, event)
 
     def _event(self, query_bundle: QueryBundle) -> AbstractContextManager[EventContext]:
         """Tell the callbacks of a query, as LlamaIndex's engines do."""
-        asked: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
-        return self.callback_manager.event(CBEventType.QUERY, payload=asked)
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
+        return self.callback_manager.event(CBEventType.QUERY, payload=payload)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with keeping_findings(text_of, _merged) as keep:
@@ -390,17 +390,17 @@ class UECQueryEngine(BaseQueryEngine):
     ) -> Pending[list[NodeWithScore]]:
         """Decide at the threshold on the nodes of a query."""
         before = turns(getattr(query_bundle, "history", None))
-        asked = Query.parse(query_bundle.query_str, before).lines
+        lines = Query.parse(query_bundle.query_str, before).lines
         # A rewrite may be about another reading than the one that was chosen.
-        chosen = getattr(query_bundle, "within", None) is not None
-        search = None if chosen else (lambda text: self._retrieve(QueryBundle(text)))
-        return pending_on_nodes(nodes, self._gate, asked, search)
+        is_choice = getattr(query_bundle, "within", None) is not None
+        search = None if is_choice else (lambda text: self._retrieve(QueryBundle(text)))
+        return pending_on_nodes(nodes, self._gate, lines, search)
 
     def _way_of(self, decision: Decision) -> Way | None:
         """Return where the outcome of a decision goes; None for what the class does."""
         return self._ways.get(outcome_of(decision.action, decision.code))
 
-    def _said(
+    def _respond(
         self, text: str | None, decision: Decision, nodes: list[NodeWithScore], *, is_async: bool
     ) -> RESPONSE_TYPE:
         """Return a text as the response: by default a clarifying question or the reason to abstain.
@@ -410,8 +410,8 @@ class UECQueryEngine(BaseQueryEngine):
         if text is None:
             text = decision.clarifying_question or decision.reason
         is_near = outcome_of(decision.action, decision.code) in ("answer", "uncertain")
-        shown = nodes if is_near else competing_nodes(nodes, decision)
-        return response_of(text, shown, streams=_streams(self._engine), is_async=is_async)
+        sources = nodes if is_near else competing_nodes(nodes, decision)
+        return response_of(text, sources, streams=_streams(self._engine), is_async=is_async)
 
 
 def _prompt(query: QueryBundle, decision: Decision, nodes: list[NodeWithScore]) -> str:
@@ -425,8 +425,8 @@ def _streams(engine: object) -> bool:
     return bool(getattr(getattr(engine, "_response_synthesizer", None), "_streaming", False))
 
 
-def _merged(hit: NodeWithScore, told: dict[str, Any]) -> NodeWithScore:
-    return NodeWithScore(node=with_findings(hit.node, told), score=hit.score)
+def _merged(hit: NodeWithScore, findings: dict[str, Any]) -> NodeWithScore:
+    return NodeWithScore(node=with_findings(hit.node, findings), score=hit.score)
 
 
 def _note_decision(
@@ -468,13 +468,13 @@ def retriever_tool(
             nodes = await retriever.aretrieve(query)
         return _reply(query, *pending_on_nodes(nodes, None, query).finish())
 
-    read = itemgetter("text")  # by the model
-    return FunctionTool.from_defaults(search, name, description, async_fn=asearch, callback=read)
+    reply = itemgetter("text")  # by the model
+    return FunctionTool.from_defaults(search, name, description, async_fn=asearch, callback=reply)
 
 
 def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> dict[str, Any]:
     decision, nodes = outcome
     hits = [(text_of(node), node.metadata) for node in nodes]
     text = tool_reply(decision.action, decision.code, decision.reason, decision.choices, hits)
-    found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
-    return decision.metadata() | found | {"text": text}
+    fields = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
+    return decision.metadata() | fields | {"text": text}

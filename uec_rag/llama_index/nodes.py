@@ -51,11 +51,11 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
     ValueError
         If one has no text to embed, or if an id occurs twice.
     """
-    own = [_without_findings(node, type(node)) for node in nodes]
+    copies = [_without_findings(node, type(node)) for node in nodes]
     return make_passages(
-        [node.get_content(metadata_mode=MetadataMode.EMBED) for node in own],
-        [node.node_id for node in own],
-        [node_to_metadata_dict(node) for node in own],
+        [node.get_content(metadata_mode=MetadataMode.EMBED) for node in copies],
+        [node.node_id for node in copies],
+        [node_to_metadata_dict(node) for node in copies],
     )
 
 
@@ -67,12 +67,12 @@ def with_text(nodes: Sequence[_N]) -> list[_N]:
     """
     for node in nodes:
         check_type(node, BaseNode, "nodes", "LlamaIndex nodes")
-    kept = [node for node in nodes if node.get_content(metadata_mode=MetadataMode.NONE).strip()]
-    if len(kept) < len(nodes):
-        blank = [node for node in nodes if node not in kept]
+    texts = [node for node in nodes if node.get_content(metadata_mode=MetadataMode.NONE).strip()]
+    if len(texts) < len(nodes):
+        blank = [node for node in nodes if node not in texts]
         paths = ", ".join(repr(node.metadata.get("file_path", node.node_id)) for node in blank[:9])
         warn(f"nodes: {len(blank)} without text are left out: {paths}.")
-    return kept
+    return texts
 
 
 def node_of(passage: Passage) -> BaseNode:
@@ -104,17 +104,17 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
     [outcome] = result
     nodes = [*map(node_of, outcome.passages)]
     note(result, [node.get_content(MetadataMode.NONE) for node in nodes])
-    told = [with_findings(node, outcome.metadata(at, details)) for at, node in enumerate(nodes)]
+    nodes = [with_findings(node, outcome.metadata(at, details)) for at, node in enumerate(nodes)]
     scores = outcome.scores.tolist()
-    return [NodeWithScore(node=node, score=score) for node, score in zip(told, scores, strict=True)]
+    return [NodeWithScore(node=n, score=score) for n, score in zip(nodes, scores, strict=True)]
 
 
-def with_findings(node: BaseNode, told: dict[str, Any]) -> BaseNode:
+def with_findings(node: BaseNode, findings: dict[str, Any]) -> BaseNode:
     """Return a copy of a node with metadata that LLMs and embedding models do not see."""
     kind = _Hit if type(node) is TextNode else type(node)
     hidden = "excluded_llm_metadata_keys", "excluded_embed_metadata_keys"
-    hiding = {name: [*getattr(node, name), *told] for name in hidden}
-    metadata = HitMetadata(own_metadata(node.metadata) | told)
+    hiding = {name: [*getattr(node, name), *findings] for name in hidden}
+    metadata = HitMetadata(own_metadata(node.metadata) | findings)
     return kind.model_construct(**dict(node) | hiding | {"metadata": metadata})
 
 
@@ -180,7 +180,7 @@ def turns(history: object) -> list[str]:
         raise TypeError(
             f"history: expected ChatMessages or strings in a list, got {history!r:.60}."
         )
-    messages = [ChatMessage(one) if isinstance(one, str) else one for one in history]
+    messages = [ChatMessage(turn) if isinstance(turn, str) else turn for turn in history]
     return turns_of((message.role.value, message.content or "") for message in messages)
 
 
@@ -191,12 +191,12 @@ class Whole(BaseComponent):
     place. JSON has a mark of it.
     """
 
-    _own: ClassVar[tuple[str, ...]]
+    _members: ClassVar[tuple[str, ...]]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
         """Make a component again; ValueError without a part of it that `to_dict` leaves out."""
-        for name in cls._own:
+        for name in cls._members:
             if data.get(name) is not None and name not in kwargs:
                 raise ValueError(
                     f"{name}: expected what to_dict leaves out, as in from_dict(data, {name}=...)."
@@ -206,16 +206,16 @@ class Whole(BaseComponent):
     def __getstate__(self) -> dict[str, Any]:
         before = {**self.__dict__}
         state: dict[str, Any] = super().__getstate__()
-        kept = state["__dict__"] | {name: before[name] for name in self._own}
+        fields = state["__dict__"] | {name: before[name] for name in self._members}
         self.__dict__.update(before)  # from which LlamaIndex removes what it leaves out
-        return state | {"__dict__": kept}
+        return state | {"__dict__": fields}
 
 
 _SHARED = ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN", "CONTAINS")
 _OPERATORS = {FilterOperator[name]: f"${name.lower()}" for name in _SHARED}
 _OF_LISTS = {FilterOperator.ANY: "$or", FilterOperator.ALL: "$and"}
 _Theirs: TypeAlias = MetadataFilters | MetadataFilter
-_THEIRS = {ours: theirs for theirs, ours in _OPERATORS.items()}
+_THEIRS = {ours: native for native, ours in _OPERATORS.items()}
 
 
 def passage_filter(
@@ -263,7 +263,7 @@ def _leaf(filter_: MetadataFilter) -> Filter:
         return {key: {operator: value}}
     if filter_.operator in _OF_LISTS and value not in (None, []) and not key.startswith("$"):
         values = [value] if isinstance(value, int | float) else [*value]
-        has = ({"$or": [{key: {"$contains": one}}, {key: one}]} for one in values)
+        has = ({"$or": [{key: {"$contains": item}}, {key: item}]} for item in values)
         return {_OF_LISTS[filter_.operator]: [*has]}
     # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
     # so a passage may take its place: one predicate is made for all of them.
@@ -288,5 +288,5 @@ def metadata_filters(filter: Filter, *, quoted: bool = False) -> MetadataFilters
             raise ValueError("it does not escape quotes")
         return MetadataFilter(key=key, value=operand, operator=_THEIRS[operator])
 
-    made = translate(filter, leaf, join)
-    return MetadataFilters(filters=[made]) if isinstance(made, MetadataFilter) else made
+    terms = translate(filter, leaf, join)
+    return MetadataFilters(filters=[terms]) if isinstance(terms, MetadataFilter) else terms

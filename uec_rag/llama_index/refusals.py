@@ -47,9 +47,9 @@ async def _astream(text: str) -> AsyncGenerator[str, None]:
     yield text
 
 
-def _told(response: RESPONSE_TYPE) -> dict[str, Any]:
+def _decision_of(response: RESPONSE_TYPE) -> dict[str, Any]:
     """Return the decision in the metadata of a response; nothing if it is of another engine."""
-    return {key: one for key, one in (response.metadata or {}).items() if key.startswith(KEY)}
+    return {key: value for key, value in (response.metadata or {}).items() if key.startswith(KEY)}
 
 
 def _without_refusals(responses: Sequence[RESPONSE_TYPE]) -> list[RESPONSE_TYPE]:
@@ -57,34 +57,34 @@ def _without_refusals(responses: Sequence[RESPONSE_TYPE]) -> list[RESPONSE_TYPE]
 
     The decision of the surest of those that are left is in the metadata of all of these.
     """
-    left = [one for one in responses if _told(one).get(f"{KEY}decision", "answer") == "answer"]
-    told = [known for one in left or responses if (known := _told(one))]
-    surest = max(told, key=itemgetter(f"{KEY}confidence"), default={})
-    if not left:
-        [first, *_] = [one for one in responses if _told(one) == surest]
-        first.source_nodes = [node for one in responses for node in one.source_nodes]
-        left = [first]
-    for one in left:
-        one.metadata = {**(one.metadata or {}), **surest}
-    return left
+    answers = [r for r in responses if _decision_of(r).get(f"{KEY}decision", "answer") == "answer"]
+    decisions = [decision for r in answers or responses if (decision := _decision_of(r))]
+    surest = max(decisions, key=itemgetter(f"{KEY}confidence"), default={})
+    if not answers:
+        [refusal, *_] = [r for r in responses if _decision_of(r) == surest]
+        refusal.source_nodes = [node for r in responses for node in r.source_nodes]
+        answers = [refusal]
+    for r in answers:
+        r.metadata = {**(r.metadata or {}), **surest}
+    return answers
 
 
 def _combine(
     summarizer: TreeSummarize, responses: list[RESPONSE_TYPE], query_bundle: QueryBundle
 ) -> RESPONSE_TYPE:
-    left = _without_refusals(responses)
-    joined = left[0] if len(left) == 1 else _join(summarizer, left, query_bundle)
-    joined.metadata = {**(joined.metadata or {}), **_told(left[0])}
-    return joined
+    answers = _without_refusals(responses)
+    response = answers[0] if len(answers) == 1 else _join(summarizer, answers, query_bundle)
+    response.metadata = {**(response.metadata or {}), **_decision_of(answers[0])}
+    return response
 
 
 async def _acombine(
     summarizer: TreeSummarize, responses: list[RESPONSE_TYPE], query_bundle: QueryBundle
 ) -> RESPONSE_TYPE:
-    left = _without_refusals(responses)
-    joined = left[0] if len(left) == 1 else await _ajoin(summarizer, left, query_bundle)
-    joined.metadata = {**(joined.metadata or {}), **_told(left[0])}
-    return joined
+    answers = _without_refusals(responses)
+    response = answers[0] if len(answers) == 1 else await _ajoin(summarizer, answers, query_bundle)
+    response.metadata = {**(response.metadata or {}), **_decision_of(answers[0])}
+    return response
 
 
 class _Noting:
@@ -114,56 +114,56 @@ class _Refusing:
 
     def __init__(self, synthesizer: Any, responses: list[RESPONSE_TYPE]) -> None:  # noqa: ANN401
         self._synthesizer, self._responses = synthesizer, responses
-        self.told: dict[str, Any] = {}  # the decision, if it was a refusal
+        self.decision: dict[str, Any] = {}  # the decision, if it was a refusal
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._synthesizer, name)
 
-    def synthesize(self, *given: Any, **options: Any) -> RESPONSE_TYPE:
+    def synthesize(self, *arguments: Any, **options: Any) -> RESPONSE_TYPE:
         """Return the refusal, or what the synthesizer makes of the parts' answers."""
-        said: RESPONSE_TYPE = self.refusal(is_async=False) or self._synthesizer.synthesize(
-            *given, **options
+        response: RESPONSE_TYPE = self.refusal(is_async=False) or self._synthesizer.synthesize(
+            *arguments, **options
         )
-        return said
+        return response
 
-    async def asynthesize(self, *given: Any, **options: Any) -> RESPONSE_TYPE:
+    async def asynthesize(self, *arguments: Any, **options: Any) -> RESPONSE_TYPE:
         """Run `synthesize` asynchronously."""
-        said: RESPONSE_TYPE = self.refusal(is_async=True) or await self._synthesizer.asynthesize(
-            *given, **options
-        )
-        return said
+        response: RESPONSE_TYPE = self.refusal(
+            is_async=True
+        ) or await self._synthesizer.asynthesize(*arguments, **options)
+        return response
 
     def refusal(self, *, is_async: bool) -> RESPONSE_TYPE | None:
         """Return the surest refusal, with all sources, if there is nothing else."""
         if not self._responses or any(
-            _told(one).get(f"{KEY}decision", "answer") == "answer" for one in self._responses
+            _decision_of(r).get(f"{KEY}decision", "answer") == "answer" for r in self._responses
         ):
             return None
         [surest] = _without_refusals(self._responses)
         streams = bool(getattr(self._synthesizer, "_streaming", False))
-        made = response_of(  # a stream has been read
+        refusal = response_of(  # a stream has been read
             str(surest), surest.source_nodes, streams=streams, is_async=is_async
         )
-        made.metadata, self.told = surest.metadata, _told(surest)
-        return made
+        refusal.metadata, self.decision = surest.metadata, _decision_of(surest)
+        return refusal
 
 
-def _refusing(engine: Any) -> tuple[Any, _Refusing]:  # noqa: ANN401
+def _with_refusal(engine: Any) -> tuple[Any, _Refusing]:  # noqa: ANN401
     """Return a copy of an engine of parts that calls no model where all are refused."""
-    made, responses = copy(engine), list[RESPONSE_TYPE]()
-    made._response_synthesizer = _Refusing(engine._response_synthesizer, responses)
+    twin, responses = copy(engine), list[RESPONSE_TYPE]()
+    twin._response_synthesizer = _Refusing(engine._response_synthesizer, responses)
     if isinstance(engine, SubQuestionQueryEngine):
         engines = engine._query_engines.items()
-        made._query_engines = {name: _Noting(one, responses) for name, one in engines}
+        twin._query_engines = {name: _Noting(inner, responses) for name, inner in engines}
     else:
-        made._query_engine = _Noting(engine._query_engine, responses)
-    return made, made._response_synthesizer
+        twin._query_engine = _Noting(engine._query_engine, responses)
+    return twin, twin._response_synthesizer
 
 
 def _with_decision(response: RESPONSE_TYPE, synthesizer: _Refusing) -> RESPONSE_TYPE:
     """Tell the decision of a refusal, whose metadata an engine of several steps has replaced."""
-    if synthesizer.told:
-        response.metadata = {**(response.metadata or {}), **synthesizer.told}
+    if synthesizer.decision:
+        response.metadata = {**(response.metadata or {}), **synthesizer.decision}
     return response
 
 
@@ -173,12 +173,12 @@ def _of_parts(kind: Any) -> None:  # noqa: ANN401
     aquery: Callable[..., Any] = kind._aquery
 
     def run(self: BaseQueryEngine, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        made, synthesizer = _refusing(self)
-        return _with_decision(query(made, query_bundle), synthesizer)
+        twin, synthesizer = _with_refusal(self)
+        return _with_decision(query(twin, query_bundle), synthesizer)
 
     async def arun(self: BaseQueryEngine, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        made, synthesizer = _refusing(self)
-        return _with_decision(await aquery(made, query_bundle), synthesizer)
+        twin, synthesizer = _with_refusal(self)
+        return _with_decision(await aquery(twin, query_bundle), synthesizer)
 
     kind._query, kind._aquery = run, arun
 

@@ -235,9 +235,9 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         TypeError
             If one is not a document.
         """
-        given = check_documents(documents, BaseNode, _KIND, "from_texts")
+        items = check_documents(documents, BaseNode, _KIND, "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
-        nodes = parser.get_nodes_from_documents(with_text(given))
+        nodes = parser.get_nodes_from_documents(with_text(items))
         return cls.from_nodes(nodes, embedding, **kwargs)
 
     @classmethod
@@ -271,13 +271,13 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         options = framework.LoadOptions(
             read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
         )
-        given: dict[str, Any] = {**kwargs}
+        settings: dict[str, Any] = {**kwargs}
         if over is None:
-            made = cls(framework.load_index(path, embedding, options), **given)
+            retriever = cls(framework.load_index(path, embedding, options), **settings)
         else:
-            made = cls.over(over, embedding, fit=False, **kwargs)
-            made._index = framework.load_over(path, made.index, options)
-        return made._with_usual_filter()
+            retriever = cls.over(over, embedding, fit=False, **kwargs)
+            retriever._index = framework.load_over(path, retriever.index, options)
+        return retriever._with_usual_filter()
 
     afrom_texts = framework.made_in_thread(from_texts)
     afrom_nodes = framework.made_in_thread(from_nodes)
@@ -380,20 +380,20 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         }
 
 
-def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
+def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     """Return an index or a retriever as a source of `count` candidates for each question."""
-    if isinstance(theirs, BaseRetriever):
-        name = f"the nodes of {type(theirs).__name__}"
-        return source_of_retriever(name, lambda question: _passages(theirs, question))
-    store = theirs.vector_store
+    if isinstance(index, BaseRetriever):
+        name = f"the nodes of {type(index).__name__}"
+        return source_of_retriever(name, lambda question: _passages(index, question))
+    store = index.vector_store
     collection = getattr(store, "collection_name", None)
-    named = f" {collection!r}" if isinstance(collection, str) else ""
+    label = f" {collection!r}" if isinstance(collection, str) else ""
 
     kind = type(store).__name__
     is_first = partial(is_own, store, BasePydanticVectorStore)
 
-    def ask(question: QueryType, filters: MetadataFilters | None, most: int) -> list[Passage]:
-        retriever = theirs.as_retriever(similarity_top_k=most, filters=filters)
+    def ask(question: QueryType, filters: MetadataFilters | None, limit: int) -> list[Passage]:
+        retriever = index.as_retriever(similarity_top_k=limit, filters=filters)
         try:
             return _passages(retriever, question, awaited_first=is_first("query", "aquery"))
         except ValidationError:  # of a node without a text
@@ -410,7 +410,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     def find_by_vector(vector: Sequence[float], filter: Filter | None) -> Sequence[Passage]:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
-    held, sample = theirs.docstore, None
+    docstore, sample = index.docstore, None
     vectors: Vectors | None = None
     nodes_of: Callable[..., Sequence[BaseNode]] = either(
         store.get_nodes, store.aget_nodes, awaited_first=is_first("get_nodes", "aget_nodes")
@@ -418,20 +418,20 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
         nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
-    if held.docs:
-        nodes_of = partial(held.get_nodes, raise_error=False)
-        sample = lambda most: passages_of(nodes_of([*held.docs][:most]))  # noqa: E731
+    if docstore.docs:
+        nodes_of = partial(docstore.get_nodes, raise_error=False)
+        sample = lambda size: passages_of(nodes_of([*docstore.docs][:size]))  # noqa: E731
     else:  # the nodes are in the vector store
         vectors = lambda ids: {n.node_id: n.embedding for n in nodes_of(ids)}  # noqa: E731
-    if held.docs and isinstance(store, SimpleVectorStore):
-        kept = store.data.embedding_dict
-        vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
+    if docstore.docs and isinstance(store, SimpleVectorStore):
+        rows = store.data.embedding_dict
+        vectors = lambda ids: {id_: rows[id_] for id_ in ids if id_ in rows}  # noqa: E731
     if kind == "ChromaVectorStore":  # its own nodes come without vectors
         vectors, listed = framework.in_chroma(store.client)
         if sample is None:
-            sample = lambda most: passages_of(nodes_of(ids)) if (ids := listed(most)) else []  # noqa: E731
+            sample = lambda size: passages_of(nodes_of(ids)) if (ids := listed(size)) else []  # noqa: E731
     return Source(
-        f"{count} candidates of {kind}{named}",
+        f"{count} candidates of {kind}{label}",
         find,
         vectors,
         lambda ids: passages_of(nodes_of(ids)),
@@ -451,8 +451,8 @@ def _passages(
     mask, corpus = (getattr(retriever, name, None) for name in ("corpus_weight_mask", "corpus"))
     rows = zip(corpus, mask, strict=True) if corpus and mask else ()
     out = {row["node_id"] for row, weight in rows if not weight}
-    found = either(retriever.retrieve, retriever.aretrieve, awaited_first=awaited_first)(question)
-    nodes = {hit.node.node_id: hit.node for hit in found}
-    wanted = [node for id_, node in nodes.items() if id_ not in out]
-    kept = with_text(wanted)
-    return passages_of(kept) if kept else [Passage(node.node_id, "") for node in wanted]
+    hits = either(retriever.retrieve, retriever.aretrieve, awaited_first=awaited_first)(question)
+    nodes = {hit.node.node_id: hit.node for hit in hits}
+    pool = [node for id_, node in nodes.items() if id_ not in out]
+    texts = with_text(pool)
+    return passages_of(texts) if texts else [Passage(node.node_id, "") for node in pool]

@@ -74,7 +74,7 @@ class UECEmbedding(Whole, BaseEmbedding):
     """
 
     uec: UEC
-    _own = ("uec",)
+    _members = ("uec",)
 
     def __init__(self, uec: UEC | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs | {"uec": UEC() if uec is None else uec})
@@ -219,8 +219,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document."""
-        found = self.index.passages(passage_filter(doc_ids=[ref_doc_id]))
-        self.index.delete([passage.id for passage in found])
+        passages = self.index.passages(passage_filter(doc_ids=[ref_doc_id]))
+        self.index.delete([passage.id for passage in passages])
 
     def delete_nodes(
         self,
@@ -281,16 +281,16 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             If there is another mode, k < 1, or neither text nor vector.
         """
         refuse_unknown(kwargs, self._parse_query)
-        search, _, asked, options = self._parse_query(query, **kwargs)
-        return _as_result(search(asked, **options), query.similarity_top_k)
+        search, _, question, options = self._parse_query(query, **kwargs)
+        return _as_result(search(question, **options), query.similarity_top_k)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
         refuse_unknown(kwargs, self._parse_query)
         await self.index.afit_once()
         parse = partial(self._parse_query, query, **kwargs)
-        _, asearch, asked, options = await beside(parse)
-        return _as_result(await asearch(asked, **options), query.similarity_top_k)
+        _, asearch, question, options = await beside(parse)
+        return _as_result(await asearch(question, **options), query.similarity_top_k)
 
     def _parse_query(
         self,
@@ -302,28 +302,28 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         mmr_prefetch_k: int | None = None,
     ) -> tuple[_Search, _Search, Sequence[Any], dict[str, Any]]:
         """Return the search, its asynchronous twin, what it is for, and its options."""
-        k, diversity, whose = query.similarity_top_k, None, passage_filter(tenant)
+        k, diversity, tenant_filter = query.similarity_top_k, None, passage_filter(tenant)
         if query.mode == VectorStoreQueryMode.MMR:
-            given = query.mmr_threshold if mmr_threshold is None else mmr_threshold
+            threshold = query.mmr_threshold if mmr_threshold is None else mmr_threshold
             fetch_k = mmr_prefetch_k or k * mmr_prefetch_factor
-            diversity = Diversity(int(fetch_k), 0.5 if given is None else given)
+            diversity = Diversity(int(fetch_k), 0.5 if threshold is None else threshold)
         elif query.mode != VectorStoreQueryMode.DEFAULT:
             raise ValueError(
                 f'mode: expected "default" or "mmr", got {query.mode!r}; for other weights of '
                 "words and vectors, use a store over Retriever.with_weights(...)."
             )
-        where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
-        chosen = {"k": k, "filter": where, "diversity": diversity}
+        condition = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
+        options = {"k": k, "filter": condition, "diversity": diversity}
         vector = query.query_embedding
         if vector is not None and not (query.query_str or "").strip():
-            search, chosen["filter"] = self.index.search_vector, all_of(whose, where)
-            return search, in_thread(search), vector, chosen
+            search, options["filter"] = self.index.search_vector, all_of(tenant_filter, condition)
+            return search, in_thread(search), vector, options
         if query.query_str is None:
             raise ValueError("query: expected query_str or query_embedding, got neither.")
         # A view, whose ensemble does not encode again what the embedding has encoded.
         index = self.index.snapshot()
         index.uec = self.index.uec.with_cache()
-        return index.search, index.asearch, [query.query_str], chosen | {"tenant": whose}
+        return index.search, index.asearch, [query.query_str], options | {"tenant": tenant_filter}
 
     async_add = in_thread(add)
     adelete = in_thread(delete)

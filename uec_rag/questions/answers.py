@@ -54,8 +54,8 @@ def offers(answer: str) -> list[str]:
     (['refunds', 'lamps'], [])
     """
     text = answer[-LONGEST_ASKED:]
-    if named := _named_in_offer(text):
-        return named
+    if names := _named_in_offer(text):
+        return names
     items = _ITEM.findall(text)
     if len(items) < 2 and not _NOTED.match(text):
         items = _items_in_line(text)
@@ -69,7 +69,7 @@ def offers(answer: str) -> list[str]:
 def note_offers(answer: str) -> str:
     """Return a turn that has nothing but what an answer `offers`; "" if that is nothing."""
     marks = "[{}] {}" if offers_to_tell(answer) else "({}) {}"
-    return "\n".join(marks.format(number, one) for number, one in enumerate(offers(answer), 1))
+    return "\n".join(marks.format(number, item) for number, item in enumerate(offers(answer), 1))
 
 
 def is_note(turn: str) -> bool:
@@ -84,24 +84,24 @@ def offers_to_tell(answer: str) -> bool:
 
 def _named_in_offer(text: str) -> list[str]:
     language = language_of(text) or ENGLISH
-    found = [*_offer(language).finditer(text)]
-    if not found or _NAMELESS.search(what := found[-1]["what"]):
+    matches = [*_offer(language).finditer(text)]
+    if not matches or _NAMELESS.search(series := matches[-1]["what"]):
         return []
-    is_list = _items_in_line(text[found[-1].start("what") :])
-    return [] if is_list else _split(what, language)
+    is_list = _items_in_line(text[matches[-1].start("what") :])
+    return [] if is_list else _split(series, language)
 
 
 def _items_in_line(text: str) -> list[str]:
     """List the items behind the marks of a list in one line; [] if there are not several."""
     joint = rf"[,;]?\s(?:{_joints(language_of(text) or ENGLISH)})\s*\Z"
     for order in _ORDERS:
-        found = list[regex.Match[str]]()
-        for one in _INLINE.finditer(text):
-            if one["mark"].lower() in order[len(found) : len(found) + 1]:
-                found.append(one)
-        ends = [one.start() for one in found[1:]] + [len(text)]
-        items = (text[one.end() : end] for one, end in zip(found, ends, strict=False))
-        if len(found) > 1:
+        marks = list[regex.Match[str]]()
+        for mark in _INLINE.finditer(text):
+            if mark["mark"].lower() in order[len(marks) : len(marks) + 1]:
+                marks.append(mark)
+        ends = [mark.start() for mark in marks[1:]] + [len(text)]
+        items = (text[mark.end() : end] for mark, end in zip(marks, ends, strict=False))
+        if len(marks) > 1:
             return [regex.sub(joint, "", _SENTENCE.sub("", item)) for item in items]
     return []
 
@@ -110,14 +110,14 @@ def _split(text: str, language: str) -> list[str]:
     """Split what is said in a series: "refunds, invoices or lamps"."""
     _, _, _, comma = languages.template(language)
     apart = rf",?\s(?:{_joints(language)})\s|{regex.escape(comma)}"
-    return [one.strip(_MARKS) for one in regex.split(apart, text) if one.strip(_MARKS)]
+    return [part.strip(_MARKS) for part in regex.split(apart, text) if part.strip(_MARKS)]
 
 
 def _joints(language: str) -> str:
     """Return an expression of "or" and "and" in a language."""
     _, between, _, _ = languages.template(language)
     also = tables()[language]["replies"].get("and", between).partition(",")[0]
-    return "|".join(regex.escape(one.strip()) for one in (between, also))
+    return "|".join(regex.escape(word.strip()) for word in (between, also))
 
 
 @cache
@@ -135,9 +135,9 @@ def accepts(reply: str) -> bool:
     >>> [accepts(reply) for reply in ("Yes, tell me!", "ja, gerne", "No thanks.", "Who?")]
     [True, True, False, False]
     """
-    taken, rest = take_phrases(_words(reply), phrases("courtesies") | phrases("accepts"))
-    declines = not phrases("declines").isdisjoint(taken)
-    return not rest and not declines and not phrases("accepts").isdisjoint(taken)
+    matches, remainder = take_phrases(_words(reply), phrases("courtesies") | phrases("accepts"))
+    declines = not phrases("declines").isdisjoint(matches)
+    return not remainder and not declines and not phrases("accepts").isdisjoint(matches)
 
 
 @skip_long_texts(False)
@@ -163,25 +163,25 @@ def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool
     if "answer" not in tables()[language]:
         return False
     plain = without_phrases(words, phrases("courtesies", language))
-    _, asked = take_phrases(plain, phrases("begins", language, "answer"))
-    if {words, plain, asked} & phrases("asks", language, "answer"):
+    _, core = take_phrases(plain, phrases("begins", language, "answer"))
+    if {words, plain, core} & phrases("asks", language, "answer"):
         return True
-    forms, others, verbs = _words_of_forms(language, goes_on=goes_on)
-    requests = bool(asked) and asked[0] in verbs
-    names_form = not forms.isdisjoint(asked) and asked[0] not in WORDS["openings"]
-    return (requests or names_form) and others.issuperset(asked[requests:])
+    forms, fillers, verbs = _words_of_forms(language, goes_on=goes_on)
+    requests = bool(core) and core[0] in verbs
+    names_form = not forms.isdisjoint(core) and core[0] not in WORDS["openings"]
+    return (requests or names_form) and fillers.issuperset(core[requests:])
 
 
 @cache
 def _words_of_forms(language: str, *, goes_on: bool) -> tuple[frozenset[str], ...]:
     """Return what names a form or a source, this with what may be beside it, and the verbs."""
     table = tables()[language]
-    form, of_language, beside, verbs = (
+    form, of_language, neighbours, verbs = (
         frozenset(table["answer"][key].split()) for key in ("forms", "languages", "beside", "verbs")
     )
     forms = form if goes_on else form | of_language
-    others = forms.union(beside, table["words"].split(), languages.function_words(language))
-    return forms, others, verbs
+    fillers = forms.union(neighbours, table["words"].split(), languages.function_words(language))
+    return forms, fillers, verbs
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ _AND, _BEGINS_PART, _REFERS = (
     for key in ("and", "begins", "refers")
 )
 _COMPARED, _EITHER = (
-    [[regex.compile(one, regex.IGNORECASE) for one in row] for row in _PARTS[key]]
+    [[regex.compile(source, regex.IGNORECASE) for source in row] for row in _PARTS[key]]
     for key in ("compared", "either")
 )
 
@@ -77,11 +77,11 @@ def _things(text: str, before: regex.Pattern[str], between: regex.Pattern[str]) 
         return ()
     if len(plain) > 2:
         return tuple(" ".join(thing) for thing in plain)
-    one, other = plain
+    head, tail = plain
     has_article = begin.groupdict().get("article") is not None
-    if has_article and len(one) == 1 < len(other) and other[0] != "the":
-        one = [*one, other[-1]]  # "the European and US approaches"
-    return " ".join(one), " ".join(other)
+    if has_article and len(head) == 1 < len(tail) and tail[0] != "the":
+        head = [*head, tail[-1]]  # "the European and US approaches"
+    return " ".join(head), " ".join(tail)
 
 
 _SENTENCES = regex.compile("[?.!,]")
@@ -106,16 +106,16 @@ def parts_of(question: str) -> tuple[str, ...]:
     """
     if not _may_be_english(question):
         return ()
-    for one, other in _joined(question):
-        asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
-        begins = asks and _BEGINS_PART.match(other) and not refers_back(one)
-        if begins and not _refers_to_other(other):
-            return one, other
+    for head, tail in _joined(question):
+        asks = _BEGINS_PART.match(head) or len(_content(head)) >= _FEWEST_WORDS  # "OK" does not
+        begins = asks and _BEGINS_PART.match(tail) and not refers_back(head)
+        if begins and not _refers_to_other(tail):
+            return head, tail
     text = " ".join(question.split())
     things = next(filter(None, starmap(partial(_things, text), _COMPARED)), ())
     if not things and text.endswith("?"):
-        named = (either for form in _EITHER if (either := _things(text, *form)))
-        things = next((either for either in named if all(map(_CAPITAL.match, either))), ())
+        pairs = (pair for form in _EITHER if (pair := _things(text, *form)))
+        things = next((pair for pair in pairs if all(map(_CAPITAL.match, pair))), ())
     if not all(map(_content, things)) or any(map(refers_back, things)):
         return ()
     return tuple(f"{thing}?" if is_question(thing) else f"What is {thing}?" for thing in things)
@@ -153,9 +153,9 @@ def possible_parts(question: str) -> tuple[str, ...]:
     """
     if not _may_be_english(question) or SENTENCE_END.search(question) or parts_of(question):
         return ()
-    for one, other in _joined(question):
-        if all(map(_may_ask, (one, other))) and not refers_back(one) | _refers_to_other(other):
-            return one, other
+    for head, tail in _joined(question):
+        if all(map(_may_ask, (head, tail))) and not refers_back(head) | _refers_to_other(tail):
+            return head, tail
     return ()
 
 
@@ -180,9 +180,9 @@ def without_noise(question: str) -> str:
     >>> without_noise("How long?? pls"), without_noise("Who? The owner")
     ('How long?', 'Who? The owner')
     """
-    asked, mark, behind = question.rpartition("?")
+    body, mark, behind = question.rpartition("?")
     is_noise = not _SAYS.search(behind) or is_courtesy(behind)
-    return f"{asked.rstrip(' ?!')}{mark}" if _SAYS.search(asked) and is_noise else question
+    return f"{body.rstrip(' ?!')}{mark}" if _SAYS.search(body) and is_noise else question
 
 
 @skip_long_texts(False)
@@ -209,12 +209,12 @@ def extract_concept(question: str) -> str:
     >>> extract_concept("What is the mode?"), extract_concept("What is included?")
     ('', '')
     """
-    asked = _CONCEPT.fullmatch(question)
-    term = asked["term"].strip() if asked is not None else ""
+    match = _CONCEPT.fullmatch(question)
+    term = match["term"].strip() if match is not None else ""
     words = [word.strip("'\"") for word in term.split()]
-    if asked is None or not 1 <= len(words) <= _LONGEST_NAME:
+    if match is None or not 1 <= len(words) <= _LONGEST_NAME:
         return ""
-    alone = words[0].lower() if len(words) == 1 and not asked["article"] else ""
+    alone = words[0].lower() if len(words) == 1 and not match["article"] else ""
     if alone.endswith("ed") or alone in WORDS["properties"] or any(map(_MARKED.search, words)):
         return ""
     no_concept = FUNCTION_WORDS | WORDS["unique"] | WORDS["before_one"]
@@ -295,10 +295,10 @@ def complete_question(question: str) -> str:
     conjunction = _goes_on(question)
     if conjunction is None:
         return ""
-    rest = question[conjunction.end() :]
-    words = lower(rest)
+    clause = question[conjunction.end() :]
+    words = lower(clause)
     begins = bool(words) and words[0] in WORDS["openings"] and not WORDS["verbs"].isdisjoint(words)
-    return rest if begins and not _lacks_referent_or_content(rest) else ""
+    return clause if begins and not _lacks_referent_or_content(clause) else ""
 
 
 def without_conjunction(question: str) -> str:
@@ -327,12 +327,12 @@ def _follow_up(language: str, part: Literal["begins", "what", "phrases"]) -> reg
     of = "|".join({word for row in table["prepositions"] for word in row.split()})
     the = "|".join(table["determiners"].split()) or "(?!)"
     stops = f"{of}|{the}|{'|'.join(map(regex.escape, function_words(language)))}"
-    none = "|".join({of, "ones?", *_CLAUSE}) if language == ENGLISH else stops
+    breaks = "|".join({of, "ones?", *_CLAUSE}) if language == ENGLISH else stops
     verb, run = table["before_object"].replace("{word}", r"[\p{L}-]+"), "(?&word)(?: (?&word))*+"
     patterns = {
         "begins": rf"\W*+(?:{table['begins']})\W*+",
         "what": rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?"
-        rf"(?P<what>(?:(?!\b(?:{none})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
+        rf"(?P<what>(?:(?!\b(?:{breaks})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
         "phrases": rf"(?(DEFINE)(?P<word>(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)))"
         rf"\b(?:(?:(?P<of>{of})|{verb}) (?P<the>(?:{the}) )?(?P<what>{run})"
         rf"|(?P<the>(?:{the}) )(?P<what>{run})|(?:{_AUXILIARIES.replace(' ', '|')}) "
@@ -344,34 +344,34 @@ def _follow_up(language: str, part: Literal["begins", "what", "phrases"]) -> reg
 def _goes_on_to(question: str, language: str) -> _Match | None:
     """Return what a follow-up goes on to: a short phrase, and no question or courtesy."""
     begins = _follow_up(language, "begins").match(question)
-    new = begins and _follow_up(language, "what").fullmatch(question, begins.end())
-    if new is None or is_courtesy(what := new["what"], language):
+    match = begins and _follow_up(language, "what").fullmatch(question, begins.end())
+    if match is None or is_courtesy(phrase := match["what"], language):
         return None
-    words = lower(what)
+    words = lower(phrase)
     is_phrase = 0 < len(words) <= _LONGEST_NAME and words[0] not in WORDS["openings"]
-    return new if is_phrase and _content(what) else None
+    return match if is_phrase and _content(phrase) else None
 
 
-def _behind(new: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) -> _Found:
+def _behind(match: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) -> _Found:
     """Return what is behind the same preposition, or behind one that plays the same part."""
-    of = new["of"].lower()
+    of = match["of"].lower()
     akin = {word for row in rows if of in row.split() for word in row.split()}
-    some = [one for one in phrases if (one["of"] or "").lower() in akin]
-    some.sort(key=lambda one: (one["of"].lower() != of, _has_name(one) != _has_name(new)))
-    is_product = _has_name(new) and of in rows[0].split()
-    return some[:1] or (names[:2] if is_product else [])
+    peers = [p for p in phrases if (p["of"] or "").lower() in akin]
+    peers.sort(key=lambda p: (p["of"].lower() != of, _has_name(p) != _has_name(match)))
+    is_product = _has_name(match) and of in rows[0].split()
+    return peers[:1] or (names[:2] if is_product else [])
 
 
-def _like(new: _Match, phrases: _Found, names: _Found) -> _Found:
+def _like(match: _Match, phrases: _Found, names: _Found) -> _Found:
     """Return phrases with the same last word, else names, or phrases in lower case."""
-    *most, last = lower(new["what"])
-    same = [one for one in phrases if most and lower(one["what"])[-1] == last]
-    if same or _has_name(new):
-        bare = [one for one in phrases if not one["the"]]
-        return same or names[:2] or bare[:2] or phrases[:1]
-    alike = [one for one in phrases if not _has_name(one)]
-    alike = [one for one in alike if bool(one["the"]) == bool(new["the"])] or alike
-    return [*alike[:2], *([] if new["the"] else names[:1])]  # without "the", it may be a name
+    *modifiers, noun = lower(match["what"])
+    twins = [p for p in phrases if modifiers and lower(p["what"])[-1] == noun]
+    if twins or _has_name(match):
+        bare = [p for p in phrases if not p["the"]]
+        return twins or names[:2] or bare[:2] or phrases[:1]
+    alike = [p for p in phrases if not _has_name(p)]
+    alike = [p for p in alike if bool(p["the"]) == bool(match["the"])] or alike
+    return [*alike[:2], *([] if match["the"] else names[:1])]  # without "the", it may be a name
 
 
 def _has_name(phrase: _Match) -> bool:
@@ -396,33 +396,33 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     ('How do I upgrade Borg on Debian?',)
     """
     language = language_of(before) or language_of(question) or ENGLISH
-    new = _goes_on_to(question, language)
-    if new is None or _lacks_referent_or_content(what := new["what"]):
+    match = _goes_on_to(question, language)
+    if match is None or _lacks_referent_or_content(phrase := match["what"]):
         return ()
-    named = _NUMBER if what.isdigit() else _NAME
-    forms = _follow_up(language, "phrases"), named
+    pattern = _NUMBER if phrase.isdigit() else _NAME
+    forms = _follow_up(language, "phrases"), pattern
     phrases, names = ([*form.finditer(before)][::-1] for form in forms)
-    if new["of"]:
+    if match["of"]:
         rows = tables()[language]["follow_up"]["prepositions"]
-        found = _behind(new, phrases, names, rows)
-        if not found:
+        targets = _behind(match, phrases, names, rows)
+        if not targets:
             end = len(before.rstrip(" ?.!"))
-            return (f"{before[:end]} {question[new.start() : new.end('what')]}{before[end:]}",)
+            return (f"{before[:end]} {question[match.start() : match.end('what')]}{before[end:]}",)
     else:
-        is_same = f" {what} ".lower() in f" {' '.join(lower(before))} "
-        found = () if is_same else _like(new, phrases, names)
-    return tuple(dict.fromkeys(_put(new, one, before) for one in found))
+        is_same = f" {phrase} ".lower() in f" {' '.join(lower(before))} "
+        targets = () if is_same else _like(match, phrases, names)
+    return tuple(dict.fromkeys(_put(match, target, before) for target in targets))
 
 
-def _put(new: _Match, old: _Match, before: str) -> str:
+def _put(match: _Match, target: _Match, before: str) -> str:
     """Put what a follow-up goes on to in the place of a phrase or of a name."""
-    has = old.groupdict()
-    group = next((group for group in ("of", "the") if new[group] and has.get(group)), "what")
-    start, end = old.start(group if has else 0), old.end()
-    inner = _OF_NAME.match(before, old.start("what"), end) if has else None
-    if inner and _IS_NAME.fullmatch(new["what"]):  # of "my Google account"
+    has = target.groupdict()
+    group = next((group for group in ("of", "the") if match[group] and has.get(group)), "what")
+    start, end = target.start(group if has else 0), target.end()
+    inner = _OF_NAME.match(before, target.start("what"), end) if has else None
+    if inner and _IS_NAME.fullmatch(match["what"]):  # of "my Google account"
         group, start, end = "what", *inner.span()
-    return f"{before[:start]}{new.string[new.start(group) : new.end('what')]}{before[end:]}"
+    return f"{before[:start]}{match.string[match.start(group) : match.end('what')]}{before[end:]}"
 
 
 def _lacks_referent_or_content(question: str) -> bool:
@@ -487,9 +487,9 @@ def _is_description(words: Sequence[str], position: int) -> bool:
     if words[position] != "the" or following in WORDS["unique"] or following.endswith("est"):
         return False
     start = position + 1
-    named = takewhile(
+    nouns = takewhile(
         lambda word: word.isalpha() and word not in FUNCTION_WORDS,
         words[start : start + _LONGEST_NAME],
     )
-    end = start + len([*named])
+    end = start + len([*nouns])
     return end > start and WORDS["complements"].isdisjoint(words[end : end + 1])

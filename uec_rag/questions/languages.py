@@ -99,11 +99,11 @@ def check_language(language: str | None) -> str | None:
 @cache
 def languages_of_words() -> Mapping[str, tuple[str, ...]]:
     """Return the codes of the languages that have each function word."""
-    known: dict[str, tuple[str, ...]] = {}
+    codes: dict[str, tuple[str, ...]] = {}
     for code, table in tables().items():
         for word in table["words"].split():
-            known[word] = (*known.get(word, ()), code)
-    return known
+            codes[word] = (*codes.get(word, ()), code)
+    return codes
 
 
 @lru_cache(4096)
@@ -124,9 +124,9 @@ def language_of(text: str) -> str:
     if any(map(text.__contains__, "./@:0123456789")):
         text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))
     words = _WORD.findall(text.lower().replace("’", "'"))
-    known = languages_of_words()
+    codes = languages_of_words()
     for word in words:
-        having = known.get(word, ())
+        having = codes.get(word, ())
         for code in having:
             points[code] += 1 / len(having)
     lines = "\n".join(words)
@@ -138,8 +138,8 @@ def language_of(text: str) -> str:
         for code, count in _by_script(text, words).items():
             points[code] += count
     ranked = sorted(points.items(), key=itemgetter(1), reverse=True)
-    (first, most), (_, next_most) = [*ranked, ("", 0.0)][:2]
-    return first if most > next_most and first != _OTHERS else ""
+    (best, score), (_, next_score) = [*ranked, ("", 0.0)][:2]
+    return best if score > next_score and best != _OTHERS else ""
 
 
 def _by_script(text: str, words: list[str]) -> Counter[str]:
@@ -148,9 +148,9 @@ def _by_script(text: str, words: list[str]) -> Counter[str]:
     han, kana = len(_HAN.findall(text)), len(_KANA.findall(text))
     points["ja" if kana else "zh"] += han + kana
     for code, script in _SCRIPTS.items():
-        written = sum(map(bool, map(script.search, words)))
+        count = sum(map(bool, map(script.search, words)))
         is_foreign = code in _FOREIGN and any(map(_FOREIGN[code].search, words))
-        points[_OTHERS if is_foreign else code] += 2 * written if is_foreign else written
+        points[_OTHERS if is_foreign else code] += 2 * count if is_foreign else count
     return points
 
 
@@ -188,8 +188,8 @@ def sentence(key: str, language: str = ENGLISH, **values: str) -> str:
 def template(language: str = ENGLISH) -> tuple[str, str, str, str]:
     """Return the parts of a clarifying question: before, between and after the labels, a comma."""
     texts = TRANSLATIONS[language]
-    before, _, rest = texts["underspecified"].partition("{others}")
-    between, _, after = rest.partition("{last}")
+    before, _, remainder = texts["underspecified"].partition("{others}")
+    between, _, after = remainder.partition("{last}")
     return before, between, after, texts["comma"]
 
 
@@ -211,30 +211,30 @@ def is_courtesy(text: str, language: str = "") -> bool:
     return bool(words) and not without_phrases(words, phrases("courtesies", language))
 
 
-def without_phrases(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+def without_phrases(words: tuple[str, ...], phrases: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
     """Return words in lower case without the phrases around them: "2" of "2, please"."""
-    return without_last(take_phrases(words, said)[1], said)
+    return without_last(take_phrases(words, phrases)[1], phrases)
 
 
-def without_last(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+def without_last(words: tuple[str, ...], phrases: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
     """Return words in lower case without the phrases behind them."""
-    _, turned = take_phrases(words[::-1], _turned(said))
+    _, turned = take_phrases(words[::-1], _reverse(phrases))
     return turned[::-1]
 
 
 @cache
-def _turned(phrases: frozenset[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
-    return frozenset(one[::-1] for one in phrases)
+def _reverse(phrases: frozenset[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    return frozenset(phrase[::-1] for phrase in phrases)
 
 
 def take_phrases(
-    words: tuple[str, ...], known: frozenset[tuple[str, ...]]
+    words: tuple[str, ...], phrases: frozenset[tuple[str, ...]]
 ) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """Return the phrases with which words begin, the longest first, and the words behind them."""
-    taken, counts = list[tuple[str, ...]](), range(_longest(known), 0, -1)
-    while count := next((count for count in counts if words[:count] in known), 0):
-        taken, words = [*taken, words[:count]], words[count:]
-    return taken, words
+    matches, counts = list[tuple[str, ...]](), range(_longest(phrases), 0, -1)
+    while count := next((count for count in counts if words[:count] in phrases), 0):
+        matches, words = [*matches, words[:count]], words[count:]
+    return matches, words
 
 
 @cache
@@ -245,23 +245,23 @@ def _longest(phrases: frozenset[tuple[str, ...]]) -> int:
 @cache
 def phrases(key: str, language: str = "", table: str = "replies") -> frozenset[tuple[str, ...]]:
     """Return the phrases under a key as `listed` does, each as its words in lower case."""
-    said = map(str.casefold, listed(key, language, table))
-    return frozenset(filter(None, (tuple(WORD_OR_CLITIC.findall(one)) for one in said)))
+    texts = map(str.casefold, listed(key, language, table))
+    return frozenset(filter(None, (tuple(WORD_OR_CLITIC.findall(text)) for text in texts)))
 
 
 @cache
 def listed(key: str, language: str = "", table: str = "replies") -> tuple[str, ...]:
     """Return the phrases of a language under a key of a table, as written; "" for all languages."""
     tables_ = (tables()[code].get(table, {}) for code in ([language] if language else languages()))
-    return tuple(one for of_code in tables_ for one in split_phrases(of_code.get(key, "")))
+    return tuple(phrase for of_code in tables_ for phrase in split_phrases(of_code.get(key, "")))
 
 
 def split_phrases(text: str) -> list[str]:
     """Split a text in a table at its commas."""
-    return [*filter(None, (" ".join(one.split()) for one in text.split(",")))]
+    return [*filter(None, (" ".join(part.split()) for part in text.split(",")))]
 
 
-def any_of(said: Iterable[str]) -> str:
+def any_of(phrases: Iterable[str]) -> str:
     """Return an expression of phrases: of whole words where words have spaces.
 
     Examples
@@ -270,13 +270,13 @@ def any_of(said: Iterable[str]) -> str:
     >>> [regex.findall(form, text) for text in ("no  more", "no moren", "还没来")]
     [['no  more'], [], ['没']]
     """
-    joined, apart = list[str](), list[str]()
-    for one in said:
-        plain = regex.escape(one, literal_spaces=True).replace(" ", r"\s+").replace("'", "['’]")
-        (joined if HAS_SPACELESS.search(one) else apart).append(plain)
+    compact, apart = list[str](), list[str]()
+    for text in phrases:
+        plain = regex.escape(text, literal_spaces=True).replace(" ", r"\s+").replace("'", "['’]")
+        (compact if HAS_SPACELESS.search(text) else apart).append(plain)
     edge = r"[\p{Latin}\p{Cyrillic}]"  # the other scripts join words
     whole = [rf"(?<!{edge})(?:{'|'.join(apart)})(?!{edge})"] if apart else []
-    return "|".join([*whole, *joined])
+    return "|".join([*whole, *compact])
 
 
 @cache

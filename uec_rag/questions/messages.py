@@ -58,18 +58,18 @@ def asking_part(message: str) -> tuple[str, str]:
             begins = not place or _SPEAKER.match(sentence) is not None
             rows.append(rows[-1] + begins if rows else 0)
             sentences.append(sentence)
-    told = [_asks(sentences, place, rows) for place in range(len(sentences))]
-    best = max(told, default=0)
+    grades = [_asks(sentences, place, rows) for place in range(len(sentences))]
+    best = max(grades, default=0)
     if not best and _tells_problem(message):
         return message, ""
     if not best:
         return "", message
-    last = len(told) - 1 - told[::-1].index(best)
-    asking = {last}
+    end = len(grades) - 1 - grades[::-1].index(best)
+    asking = {end}
     if best == _MARK:
-        asking |= {at for at, by in enumerate(told) if by == best and rows[at] == rows[last]}
-    asked = " ".join(_plain(sentences[place]) for place in sorted(asking))
-    return asked, "\n".join(one for at, one in enumerate(sentences) if at not in asking)
+        asking |= {at for at, by in enumerate(grades) if by == best and rows[at] == rows[end]}
+    question = " ".join(_plain(sentences[place]) for place in sorted(asking))
+    return question, "\n".join(part for at, part in enumerate(sentences) if at not in asking)
 
 
 def _tells_problem(message: str) -> bool:
@@ -78,20 +78,20 @@ def _tells_problem(message: str) -> bool:
     if matcher("trouble", language, "problem").search(message):
         return True
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    broken = sum(not one.endswith(_STOPS) and next_[0].isupper() for one, next_ in pairwise(lines))
+    broken = sum(not line.endswith(_STOPS) and tail[0].isupper() for line, tail in pairwise(lines))
     is_own = matcher("own", language, "problem").search(message) is not None
     return is_own and 2 * broken <= len(lines)  # no verses
 
 
 def _sentences(paragraph: str) -> list[str]:
     """Split a paragraph at the ends of lines and sentences; each of a quoted line begins with >."""
-    said = list[str]()
+    sentences = list[str]()
     for line in paragraph.splitlines():
         quoted = _QUOTED.match(line)
         text = line[quoted.end() :] if quoted else line
         parts = [part.strip() for part in SENTENCE_END.split(text) if part and part.strip()]
-        said += [f"> {part}" for part in parts] if quoted else parts
-    return said
+        sentences += [f"> {part}" for part in parts] if quoted else parts
+    return sentences
 
 
 # What tells that a sentence asks, the weakest first.
@@ -127,7 +127,7 @@ def _requests(sentence: str) -> bool:
     words = [*dropwhile(WORDS["before_request"].__contains__, lower(_plain(sentence)))]
     spoken = f" {' '.join(words)} "
     return bool(words) and (
-        words[0] in WORDS["openings"] or any(f" {said} " in spoken for said in _INDIRECT)
+        words[0] in WORDS["openings"] or any(f" {phrase} " in spoken for phrase in _INDIRECT)
     )
 
 

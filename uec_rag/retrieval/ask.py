@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, cast
@@ -26,9 +27,9 @@ from uec_rag.retrieval.hits import Hit, Result, SearchResult, without_findings
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import (
     HALVES,
-    Options,
     Phrasing,
     Query,
+    Request,
     in_context,
     latest_whole,
     phrasings,
@@ -48,94 +49,71 @@ class Batch:
     ----------
     method : Method
     store : Searched
+        The passages of the tenant, if there is one.
+    request : Request
     phrased : sequence of n sequences of Phrasing
         The phrasings of each question.
     rows : mapping of str to int
         The row of each text, of phrasings and of their turns, in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
-    k : int
-        Number of hits of each question.
-    where : Filter or None
-        Selects the passages, besides the tenant.
-    seen : Searched
-        The passages that it selects.
-    has_tenant : bool
-        Whether the passages of other tenants are not there.
+    view : Searched
+        The passages that the filter selects.
     """
 
     method: Method
     store: Searched
+    request: Request
     phrased: Sequence[Sequence[Phrasing]]
     rows: Mapping[str, int]
     parts: Sequence[Gaussian]
-    k: int
-    where: Filter | None
-    seen: Searched
-    has_tenant: bool
+    view: Searched
 
     def rivals(self, among: Filter | None, rest: Filter | None) -> Rivals | None:
         """Return what competes with the passages of a filter, if they are few.
 
         `rest`: of chosen readings, selects all that may.
         """
-        if self.has_tenant:
+        where = self.request.filter
+        if self.request.tenant is not None:
             return Rivals(None if among is None else self.store.snapshot(rest), "relative")
         if among is None:
             return None
-        if among is self.where:
+        if among is where:
             return Rivals(None, "absolute")
-        seen = self.store.snapshot(all_of(self.where, rest))
-        return Rivals(seen, "" if self.where is None else "absolute")
+        view = self.store.snapshot(all_of(where, rest))
+        return Rivals(view, "" if where is None else "absolute")
 
 
-def search_queries(
-    uec: UEC,
-    store: Searched,
-    method: Method,
-    queries: Sequence[Query],
-    k: int,
-    options: Options,
-    *,
-    spells: bool = True,
-) -> SearchResult:
-    """Search for questions, each among the readings that were chosen, if there are any.
-
-    `spells`: whether their words are spelled as the passages have them that the caller may see.
-    """
-    where, within, diversity = (
-        options.get("filter"),
-        options.get("within"),
-        options.get("diversity"),
-    )
-    if (tenant := options.get("tenant")) is not None:
-        store = store.of_tenant(tenant)
-    seen = store.snapshot(where)
-    if spells and not seen.is_elsewhere:  # candidates have too few words
-        queries = spell(queries, cast(View, seen), method.rarity)
-    most = k if diversity is None else max(k, diversity.fetch_k)
+def search_queries(uec: UEC, store: Searched, method: Method, request: Request) -> SearchResult:
+    """Search for questions, each among the readings that were chosen, if there are any."""
+    if request.tenant is not None:
+        store = store.of_tenant(request.tenant)
+    view, queries = store.snapshot(request.filter), request.queries
+    if request.spells and not view.is_elsewhere:  # candidates have too few words
+        queries = spell(queries, cast(View, view), method.rarity)
     phrased = [*map(phrasings, queries)]
-    flat = [one for of_query in phrased for one in of_query]
-    texts = [one.text for one in flat] + [turn for one in flat for turn in one.turns]
+    flat = [*chain.from_iterable(phrased)]
+    texts = [phrasing.text for phrasing in flat]
+    texts += [turn for phrasing in flat for turn in phrasing.turns]
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    parts = uec.encode([*rows], "query")
-    batch = Batch(method, store, phrased, rows, parts, most, where, seen, tenant is not None)
+    batch = Batch(method, store, request, phrased, rows, uec.encode([*rows], "query"), view)
     if any(query.replies for query in queries):
-        is_label, results = isinstance(within, str), list[Result]()
+        results = list[Result]()
         for query, of_query in zip(queries, phrased, strict=True):
-            one = replace(batch, phrased=[of_query])
-            results.append(_ask_chosen(one, query, is_label=is_label))
+            results.append(_ask_chosen(replace(batch, phrased=[of_query]), query))
     else:
-        results = ask(batch, queries, where)
-    if not (within is None or isinstance(within, str) or any(one.passages for one in results)):
+        results = ask(batch, queries, request.filter)
+    by_ids = not (request.within is None or isinstance(request.within, str))
+    if by_ids and not any(result.passages for result in results):
         raise UnknownReading(
             "within: none of the passages with these ids is in the index, or matches the "
             "filter; the index may have changed since it asked back: ask again without within."
         )
-    found = SearchResult(results)
-    if diversity is None:
-        return found
-    return diversify(store.vectors, found, k, diversity.lambda_mult)
+    result = SearchResult(results)
+    if (diversity := request.diversity) is None:
+        return result
+    return diversify(store.vectors, result, request.k, diversity.lambda_mult)
 
 
 def ask(
@@ -152,42 +130,44 @@ def ask(
     rest : Filter, optional
         See `Batch.rivals`.
     """
-    method, k = batch.method, batch.k
-    view = batch.seen if among is batch.where else batch.store.snapshot(among)
+    method, where, k = batch.method, batch.request.filter, batch.request.depth
+    view = batch.view if among is where else batch.store.snapshot(among)
     # Of an engine, those that a filter selects are not counted.
     size = 0 if view.is_elsewhere and among is not None else len(view)
-    flat = [one for of_query in batch.phrased for one in of_query]
+    flat = [*chain.from_iterable(batch.phrased)]
     parts = in_context(flat, batch.rows, batch.parts)
-    found = find(method, view, flat, parts, k, batch.rivals(among, rest))
+    finds = find(method, view, flat, parts, k, batch.rivals(among, rest))
+    make = partial(decide, k=k, size=size, is_read=batch.request.is_read)
     results = list[Result]()
     for query, of_query in zip(queries, batch.phrased, strict=True):
         check_cancelled()  # many questions take long
-        seen = [*filter(None, islice(found, len(of_query)))]
-        if all(one.asked.role in HALVES for one in seen):  # a source may find halves
+        candidates = [*filter(None, islice(finds, len(of_query)))]
+        if all(found.phrasing.role in HALVES for found in candidates):  # a source may find halves
             # A store that may have others has not said that there are none.
             code: Code = "uncertain" if view.is_incomplete else "nothing_found"
             results.append(_nothing(method, query, code))
             continue
-        chosen = choose(query, seen)
-        result = decide(chosen, query, k, size)
-        if chosen.asked.role == "spelled" and _is_vain(result.decision, chosen):
-            written = (one for one in seen if one.asked.role == "written")
-            result = decide(next(written, chosen), query, k, size)
-        if halves := _halves_of(chosen, seen):
-            own = [decide(half, query, k, size) for half in halves]
-            may_be_one = any(half.asked.role == "possible_half" for half in halves)
-            reserved = len(halves) if may_be_one else JUDGED
-            result = cover(result, own, [half.asked.text for half in halves], k, reserved)
+        best = choose(query, candidates)
+        result = make(best, query)
+        if best.phrasing.role == "spelled" and _is_vain(result.decision, best):
+            written = (found for found in candidates if found.phrasing.role == "written")
+            result = make(next(written, best), query)
+        if halves := _halves_of(best, candidates):
+            parts_of = [make(half, query) for half in halves]
+            may_be_whole = any(half.phrasing.role == "possible_half" for half in halves)
+            reserved = len(halves) if may_be_whole else JUDGED
+            texts = [half.phrasing.text for half in halves]
+            result = cover(result, parts_of, texts, k, reserved)
         results.append(result)
-    is_filtered = among is not None and among is batch.where
-    return [_note_few(one, k, view) for one in results] if is_filtered else results
+    is_filtered = among is not None and among is where
+    return [_note_few(result, k, view) for result in results] if is_filtered else results
 
 
-def _halves_of(chosen: Found, seen: Sequence[Found]) -> list[Found]:
+def _halves_of(best: Found, candidates: Sequence[Found]) -> list[Found]:
     """Return the questions that a question is; none if it is, or may be, one."""
-    halves = [one for one in seen if one.asked.role in HALVES]
-    may_be_one = any(half.asked.role == "possible_half" for half in halves)
-    return [] if may_be_one and not _are_two(chosen, halves) else halves
+    halves = [found for found in candidates if found.phrasing.role in HALVES]
+    may_be_whole = any(half.phrasing.role == "possible_half" for half in halves)
+    return [] if may_be_whole and not _are_two(best, halves) else halves
 
 
 def _is_vain(decision: Decision, spelled: Found) -> bool:
@@ -195,15 +175,15 @@ def _is_vain(decision: Decision, spelled: Found) -> bool:
 
     Where they are surely meant, what is found may be handed over.
     """
-    is_sure = spelled.asked.prior > NEARLY and decision.code == "uncertain"
+    is_sure = spelled.phrasing.prior > NEARLY and decision.code == "uncertain"
     return decision.action == "abstain" and not is_sure
 
 
 def _nothing(method: Method, query: Query, code: Code) -> Result:
     names, language = method.fitted.names, method.language or query.language
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-    told: Code = code if query.text.strip() else "no_question"
-    decision = Decision.empty(method.basis, language, told, method.caveat_in(language))
+    code = code if query.text.strip() else "no_question"
+    decision = Decision.empty(method.basis, language, code, method.caveat_in(language))
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 
@@ -213,27 +193,28 @@ def _are_two(whole: Found, halves: Sequence[Found]) -> bool:
     return max(map(min, zip(*shares, strict=True)), default=0.0) < EVEN
 
 
-def choose(query: Query, seen: Sequence[Found]) -> Found:
+def choose(query: Query, candidates: Sequence[Found]) -> Found:
     """Choose the phrasing in which a question is understood best: by its clarity and its prior.
 
     One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
     Without its turns, the question is taken if it is answered confidently and clear, unless what
     else there is is the rest of its message, which is seldom on the subject.
     """
-    least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Found]]()
-    goes_on = next((one.asked for one in seen if one.asked.role == "carried"), None)
-    for found in seen:
-        if (asked := found.asked).role in HALVES:
+    least, ranking = 0.0 if query.is_part else SURE, list[tuple[bool, float, Found]]()
+    phrasings_found = [found.phrasing for found in candidates]
+    goes_on = next((phrasing for phrasing in phrasings_found if phrasing.role == "carried"), None)
+    for found in candidates:
+        if (phrasing := found.phrasing).role in HALVES:
             continue
         # What is near for sure is compared by how near, whatever else it may mean.
-        unsaid = found.ambiguity[0] * (1.0 if asked.turns else found.unsure)
+        unsaid = found.ambiguity[0] * (1.0 if phrasing.turns else found.unsure)
         is_clear = found.ambiguity[0] < found.method.clarify_from
-        if asked.role == "alone" and found.nearness > least and is_clear:
+        if phrasing.role == "alone" and found.nearness > least and is_clear:
             return found
         tells = goes_on is None or _tells(found, query, goes_on)
         # P(it says what it means, and the first texts answer it), as if independent.
-        among.append((tells, found.nearness * (1 - unsaid) * asked.prior, found))
-    return max(among, key=itemgetter(0, 1))[-1]
+        ranking.append((tells, found.nearness * (1 - unsaid) * phrasing.prior, found))
+    return max(ranking, key=itemgetter(0, 1))[-1]
 
 
 def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
@@ -241,16 +222,16 @@ def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
 
     It has not if its title or source has words that this takes the place of, and none of this.
     """
-    asked, hit = found.asked.text, found.passages[0]
-    after = stems(goes_on.text if asked == query.text else asked)
+    text, hit = found.phrasing.text, found.passages[0]
+    after = stems(goes_on.text if text == query.text else text)
     before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
-    new, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
-    is_about_the_other = bool(about & (before - after)) and not about & new
-    return not is_about_the_other and not stems(hit.with_source).isdisjoint(new)
+    goal, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
+    is_about_before = bool(about & (before - after)) and not about & goal
+    return not is_about_before and not stems(hit.with_source).isdisjoint(goal)
 
 
 def cover(
-    whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int, reserved: int
+    whole: Result, parts: Sequence[Result], texts: Sequence[str], k: int, reserved: int
 ) -> Result:
     """Answer a question by hits of all of its parts, with the confidence of the weakest one.
 
@@ -262,7 +243,7 @@ def cover(
     whole : Result
         That of the question as one.
     parts : sequence of Result
-    asked : sequence of str
+    texts : sequence of str
         The parts; the reason names the weakest one if it is not answered.
     k : int
         Number of hits.
@@ -270,30 +251,30 @@ def cover(
         How many of the first `JUDGED` hits are those of the parts.
     """
     weakest = min(range(len(parts)), key=lambda at: parts[at].decision.confidence)
-    least, most = parts[weakest].decision, min(k, JUDGED)
-    hits = _covering(whole.hits, _in_turn(parts, most)[: reserved if most > 1 else 0], k)
+    least, depth = parts[weakest].decision, min(k, JUDGED)
+    hits = _covering(whole.hits, _in_turn(parts, depth)[: reserved if depth > 1 else 0], k)
     hits = [replace(hit, relevance=min(hit.relevance, least.confidence)) for hit in hits]
     decision = replace(
         least,
         underspecified=min(whole.decision.underspecified, least.underspecified),
         readings=whole.decision.readings,
-        searched_as=asked[weakest] if least.action != "answer" else whole.decision.searched_as,
+        searched_as=texts[weakest] if least.action != "answer" else whole.decision.searched_as,
     )
-    taken = replace(parts[weakest], hits=tuple(hits))
-    return replace(taken, decision=decide_again(decision, least.threshold))
+    result = replace(parts[weakest], hits=tuple(hits))
+    return replace(result, decision=decide_again(decision, least.threshold))
 
 
-def _covering(own: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
-    """Return k different hits, the best of the parts judged in place of a question's last own."""
-    most = min(k, JUDGED)
-    head = {hit.passage.text: hit for hit in own[:most]}
-    wanted = {hit.passage.text: hit for hit in reversed(best)}
-    new = [hit for text, hit in reversed(wanted.items()) if text not in head]
-    spare = [hit for text, hit in head.items() if text not in wanted]
-    out = spare[len(spare) - max(len(head) + len(new) - most, 0) :]
-    kept = (hit for hit in head.values() if hit not in out)
+def _covering(hits: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
+    """Return k different hits, the best of the parts in place of a question's last judged hits."""
+    depth = min(k, JUDGED)
+    head = {hit.passage.text: hit for hit in hits[:depth]}
+    of_parts = {hit.passage.text: hit for hit in reversed(best)}
+    added = [hit for text, hit in reversed(of_parts.items()) if text not in head]
+    spare = [hit for text, hit in head.items() if text not in of_parts]
+    out = spare[len(spare) - max(len(head) + len(added) - depth, 0) :]
+    stay = (hit for hit in head.values() if hit not in out)
     first = dict[str, Hit]()
-    for hit in chain(kept, new, out, own[most:]):
+    for hit in chain(stay, added, out, hits[depth:]):
         first.setdefault(hit.passage.text, hit)
     return [*first.values()][:k]
 
@@ -303,20 +284,18 @@ def _in_turn(parts: Sequence[Result], k: int) -> list[Hit]:
     counts = [max(k // len(parts), 1)] * len(parts)
     if len(parts) == 2:
         first, second = parts
-        odds = {
-            most: first.confidence_at(most) * second.confidence_at(k - most) for most in range(1, k)
-        }
-        best = max(odds, key=lambda most: (odds[most], -abs(2 * most - k)), default=1)
+        odds = {n: first.confidence_at(n) * second.confidence_at(k - n) for n in range(1, k)}
+        best = max(odds, key=lambda n: (odds[n], -abs(2 * n - k)), default=1)
         counts = [best, k - best]
     ranked = [
-        (rank >= most, rank, number, hit)
-        for number, (part, most) in enumerate(zip(parts, counts, strict=True))
+        (rank >= count, rank, number, hit)
+        for number, (part, count) in enumerate(zip(parts, counts, strict=True))
         for rank, hit in enumerate(part.hits)
     ]
     return [hit for *_, hit in sorted(ranked, key=lambda row: row[:3])]
 
 
-def _ask_chosen(batch: Batch, query: Query, *, is_label: bool) -> Result:
+def _ask_chosen(batch: Batch, query: Query) -> Result:
     """Search for the only question of a batch among the chosen readings.
 
     All passages that the caller may see, but those of the readings that were not chosen, compete
@@ -325,47 +304,47 @@ def _ask_chosen(batch: Batch, query: Query, *, is_label: bool) -> Result:
     label passed as `within` raises UnknownReading. The second such reply is not asked back: its
     hits are those of all readings, and uncertain.
     """
-    among, ruled_out, named = batch.where, list[str](), list[Reading]()
-    for choice in query.replies:
+    among, excluded, choices = batch.request.filter, list[str](), list[Reading]()
+    for reply in query.replies:
         [first] = ask(batch, [query], among)
         offered = first.decision.readings
         try:
-            named = _choose(choice, offered)
+            choices = _choose(reply, offered)
         except UnknownReading:
-            if is_label:
+            if isinstance(batch.request.within, str):
                 raise
             if not query.is_unsettled:
                 return first
-            named = [*offered]
-        ids = choice
-        if isinstance(choice, str):
-            ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
+            choices = [*offered]
+        ids = reply
+        if isinstance(reply, str):
+            ids = tuple(id_ for reading in choices or offered for id_ in reading.ids)
         condition: dict[str, Any] = {"$id": [*ids]}
-        if not named and isinstance(choice, str):
+        if not choices and isinstance(reply, str):
             condition = {"$not": condition}
         among = all_of(condition, among)
-        ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
-    [result] = ask(batch, [query], among, {"$not": {"$id": ruled_out}} if ruled_out else None)
+        excluded += [id_ for reading in offered if reading not in choices for id_ in reading.ids]
+    [result] = ask(batch, [query], among, {"$not": {"$id": excluded}} if excluded else None)
     if not query.replies:
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.
     decision = replace(result.decision, size=0)
     if query.is_unsettled:
         decision = replace(decision, caveat=sentence("unsettled", decision.language))
-    if query.is_unsettled or len(named) > 1:  # asking back would repeat the same question
+    if query.is_unsettled or len(choices) > 1:  # asking back would repeat the same question
         clear = replace(decision, underspecified=0.0, readings=())
         decision = replace(result, decision=clear).decide(decision.threshold)
     return replace(result, decision=decision)
 
 
-def _choose(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
+def _choose(reply: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
     """Return the readings that a reply names, or those with one of the chosen ids.
 
     UnknownReading if a reply names none, and does not decline all.
     """
-    if isinstance(choice, str):
-        return find_readings(choice, offered)
-    return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
+    if isinstance(reply, str):
+        return find_readings(reply, offered)
+    return [reading for reading in offered if not {*reply}.isdisjoint(reading.ids)]
 
 
 def _note_few(result: Result, k: int, store: Searched) -> Result:
@@ -382,21 +361,22 @@ def settled_result(
     pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], k: int
 ) -> SearchResult:
     """Return the first k hits of each question, or of its rewrite, with the final decisions."""
-    most, results = pending.gate.hits_needed(k), list[Result]()
+    depth, results = pending.gate.hits_needed(k), list[Result]()
     rows = zip(pending.decisions, pending.found, settled, strict=True)
-    for before, asked, (decision, found) in rows:
-        one = replace(found, query=asked.query, decision=decision).first(max(most, found.alike))
+    for before, original, (decision, final) in rows:
+        result = replace(final, query=original.query, decision=decision)
+        result = result.first(max(depth, final.alike))
         if decision.advice_probability is not None:
-            one = one.scaled(decision.confidence / max(before.confidence, 1e-7))
-        results.append(one)
+            result = result.scaled(decision.confidence / max(before.confidence, 1e-7))
+        results.append(result)
     return SearchResult(results)
 
 
 def ask_vector(
-    uec: UEC, store: Searched, embedding: Sequence[float], k: int, options: Options, language: str
+    uec: UEC, store: Searched, embedding: Sequence[float], request: Request, language: str
 ) -> SearchResult:
     """Search for the mean of a query whose text is not known; see `Retriever.search_vector`."""
-    diversity, fitted = options.get("diversity"), uec.fitted
+    diversity, fitted = request.diversity, uec.fitted
     mean = as_matrix([embedding], "embedding")
     if mean.shape[1] != uec.dimension:
         raise ValueError(
@@ -409,18 +389,16 @@ def ask_vector(
     if len(fitted.weights) == 1:
         mean = mean / np.float32(length)
     query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
-    most = k if diversity is None else max(k, diversity.fetch_k)
-    hits = store.search(query, most, beta=fitted.options.beta, filter=options.get("filter"))
+    hits = store.search(query, request.depth, beta=fitted.options.beta, filter=request.filter)
     mu, pi = hits.mu[0], np.full(count, 1 / count, dtype=np.float32)
     chance = np.clip(mu, 0, 1)
     best = float(chance.max(initial=0.0))
-    told = Decision("answer", sentence("vector", language), (), best, best, language=language)
-    numbers = (hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance)
-    rows = zip(hits.passages[0], *(each.tolist() for each in numbers), strict=True)
-    found = tuple(Hit(without_findings(passage), *each) for passage, *each in rows)
+    decision = Decision("answer", sentence("vector", language), (), best, best, language=language)
+    arrays = (hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance)
+    rows = zip(hits.passages[0], *(array.tolist() for array in arrays), strict=True)
+    records = tuple(Hit(without_findings(passage), *numbers) for passage, *numbers in rows)
     weights, at_k = fitted.weights_by_name(pi), np.maximum.accumulate(chance)
-    made = Result("", told, weights, pi, found, at_k, hits.exact, judged=False)
-    one = SearchResult([made])
+    result = Result("", decision, weights, pi, records, at_k, hits.exact, judged=False)
     if diversity is None:
-        return one
-    return diversify(store.vectors, one, k, diversity.lambda_mult)
+        return SearchResult([result])
+    return diversify(store.vectors, SearchResult([result]), request.k, diversity.lambda_mult)

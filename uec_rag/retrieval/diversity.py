@@ -53,13 +53,13 @@ def diversify(
     lambda_mult : float
         As in `maximal_marginal_relevance`.
     """
-    chosen = []
-    for one in result:
-        means = vectors(one.ids).mean if one.ids else np.zeros((0, 1), dtype=np.float32)
+    results = []
+    for row in result:
+        means = vectors(row.ids).mean if row.ids else np.zeros((0, 1), dtype=np.float32)
         enough = max(check_k(k), JUDGED)  # confidence is in the first JUDGED hits, whatever k is
-        positions = maximal_marginal_relevance(one.scores, means, enough, lambda_mult)
-        chosen.append(one.select(positions).first(k))
-    return SearchResult(chosen)
+        positions = maximal_marginal_relevance(row.scores, means, enough, lambda_mult)
+        results.append(row.select(positions).first(k))
+    return SearchResult(results)
 
 
 def maximal_marginal_relevance(
@@ -103,14 +103,14 @@ def maximal_marginal_relevance(
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(lengths, np.float32(1e-30))
     redundancy: NDArray[np.floating] = np.zeros(len(unit), dtype=np.float32)
-    left = np.ones(len(unit), dtype=bool)
-    chosen: list[int] = []
-    while left.any() and len(chosen) < k:
-        weight = lambda_mult if chosen else 1.0
-        worth = np.where(left, weight * relevance - (1 - weight) * redundancy, -np.inf)
+    mask = np.ones(len(unit), dtype=bool)
+    order: list[int] = []
+    while mask.any() and len(order) < k:
+        weight = lambda_mult if order else 1.0
+        worth = np.where(mask, weight * relevance - (1 - weight) * redundancy, -np.inf)
         best = int(worth.argmax())
         similarity = unit @ unit[best]
-        redundancy = np.maximum(redundancy, similarity) if chosen else similarity
-        left[best] = False
-        chosen.append(best)
-    return chosen
+        redundancy = np.maximum(redundancy, similarity) if order else similarity
+        mask[best] = False
+        order.append(best)
+    return order

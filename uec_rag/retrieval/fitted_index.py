@@ -78,9 +78,9 @@ class FittedIndex(Index):
         check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
         self._fit_once()
         store = self.store.snapshot()
-        wanted = check_labels(queries, relevant_ids, store)
+        answers = check_labels(queries, relevant_ids, store)
         self.calibration = learn.calibrate_with_labels(
-            self.uec, store, queries, wanted, unanswerable_rate=unanswerable_rate, k=k
+            self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
         )
         if not self._home.read_only and not self._is_snapshot:
             self._home.change_settings({"calibration": self.calibration.metadata()})
@@ -120,26 +120,26 @@ class FittedIndex(Index):
         PermissionError
             If the index is only read.
         """
-        given = self.store.examples() if passages is None else [*passages]
+        sample = self.store.examples() if passages is None else [*passages]
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
-        for passage in given:
+        for passage in sample:
             check_type(passage, Passage, "passages", "Passage objects", instead)
         before = self.uec
-        self._use_fit(learn.fit_without_labels(before, given, show_progress=show_progress), given)
+        self._use_fit(learn.fit_without_labels(before, sample, show_progress=show_progress), sample)
         if isinstance(self.store, SourceStore) and passages is not None:
             learn.remember(before, self.store, self.uec.fitted)
         return self
 
     def _fit_is_due(self) -> bool:
         """Return whether to fit the ensemble now."""
-        own = self._own_fit
-        if not own.is_due or self._is_snapshot or time.monotonic() < own.not_before:
+        state = self._own_fit
+        if not state.is_due or self._is_snapshot or time.monotonic() < state.not_before:
             return False
         # Else there may be more passages later.
         is_large_enough = self.store.is_elsewhere or len(self) >= learn.ENOUGH
         if self.uec.is_fitted or (is_large_enough and self._must_stay):
-            own.is_due = False
-        return own.is_due and is_large_enough
+            state.is_due = False
+        return state.is_due and is_large_enough
 
     def _fit_once(self) -> bool:
         """Fit an ensemble without a fit at the first search, for which others of this index wait.
@@ -148,9 +148,9 @@ class FittedIndex(Index):
         """
         if not self._fit_is_due():
             return False
-        beside = self._own_fit.mode == "background"
-        running = self._own_fit.begin(self._fit, here=not beside)
-        if beside:
+        in_background = self._own_fit.mode == "background"
+        running = self._own_fit.begin(self._fit, here=not in_background)
+        if in_background:
             return not running.done()
         with waiting():
             running.result()
@@ -158,12 +158,12 @@ class FittedIndex(Index):
 
     async def afit_once(self) -> None:
         """Wait for the fit that the first search makes, in a thread that no event loop needs."""
-        own = self._own_fit
-        if not own.is_due or self._is_snapshot or own.mode == "background":
+        state = self._own_fit
+        if not state.is_due or self._is_snapshot or state.mode == "background":
             return
 
         def begin() -> Future[None] | None:
-            return own.begin(self._fit, here=False) if self._fit_is_due() else None
+            return state.begin(self._fit, here=False) if self._fit_is_due() else None
 
         running = await beside(begin)
         if running is not None:
@@ -171,23 +171,23 @@ class FittedIndex(Index):
 
     def _fit(self) -> None:
         """Fit the ensemble; if a service fails, or in the background, it is tried again later."""
-        own = self._own_fit
+        state = self._own_fit
         try:
             with one_at_a_time(learn.key_of(self.uec, self.store)):
                 try:
-                    found = learn.fit_own(self.uec, self.store)
+                    outcome = learn.fit_own(self.uec, self.store)
                 except EncoderFailed:
                     time.sleep(_PAUSE)
-                    found = learn.fit_own(self.uec, self.store)
-                if found is not None:
-                    self._use_fit(*found)
+                    outcome = learn.fit_own(self.uec, self.store)
+                if outcome is not None:
+                    self._use_fit(*outcome)
         except Exception as error:
-            own.not_before = time.monotonic() + _AGAIN
-            if not isinstance(error, EncoderFailed) and own.mode != "background":
+            state.not_before = time.monotonic() + _AGAIN
+            if not isinstance(error, EncoderFailed) and state.mode != "background":
                 raise
             _log.warning("uec_rag: not fitted, which is tried again later: %s", error)
             return
-        own.is_due = False
+        state.is_due = False
 
     @property
     def _must_stay(self) -> bool:
@@ -200,7 +200,7 @@ class FittedIndex(Index):
         return is_engine or self._home.read_only or is_calibrated or has_labels
 
     def _use_fit(
-        self, made: UEC, passages: Sequence[Passage], *, must_recount: bool = False
+        self, uec: UEC, passages: Sequence[Passage], *, must_recount: bool = False
     ) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on.
 
@@ -209,30 +209,30 @@ class FittedIndex(Index):
         home, before = self._home, self.uec
         with ExitStack() as until_swapped:
             if isinstance(self.store, SourceStore):  # it encodes what it finds
-                source = self.store.with_ensemble(made)
+                source = self.store.with_ensemble(uec)
                 if passages:
                     source.learn_words(passages)
                 until_swapped.enter_context(self._own_fit.swapping)
-                save.record(home, source, made, self.calibration)
+                save.record(home, source, uec, self.calibration)
                 self.store = source
             else:
                 with self.changing():
                     if isinstance(self.store, LocalStore) and not must_recount:
-                        self.store.refit(made.fingerprint, learn.change_of(before, made))
+                        self.store.refit(uec.fingerprint, learn.change_of(before, uec))
                     else:
-                        self._add_again(before, made)
-                    save.record_ensemble(home, made)
+                        self._add_again(before, uec)
+                    save.record_ensemble(home, uec)
                     until_swapped.enter_context(self._own_fit.swapping)  # before others see it
-            self.uec, self._posteriors = made, made.fitted.posteriors
+            self.uec, self._posteriors = uec, uec.fitted.posteriors
             self._settings = home.settings
 
-    def _add_again(self, before: UEC, made: UEC) -> None:
+    def _add_again(self, before: UEC, uec: UEC) -> None:
         """Replace all passages by the same with another fit, and with words counted again."""
         view = self.store.snapshot()
         self._written.delete([passage.id for passage in view.passages()])
-        self._written.bind(made.fingerprint)
-        for some, gaussians in learn.recounted(view, before, made):
-            self._written.add(some, gaussians)
+        self._written.bind(uec.fingerprint)
+        for batch, gaussians in learn.recount(view, before, uec):
+            self._written.add(batch, gaussians)
 
     @property
     def report(self) -> str:
@@ -247,9 +247,9 @@ class FittedIndex(Index):
                 "calibrate."
             )
         fit = self.uec.report
-        made = f"The ensemble is {fit.source}. " if fit is not None and fit.source else ""
+        source = f"The ensemble is {fit.source}. " if fit is not None and fit.source else ""
         return (
-            f"{made}Confidence was learned on other collections and may be off on this one; with "
+            f"{source}Confidence was learned on other collections and may be off on this one; with "
             "labels, calibrate corrects it."
         )
 
@@ -324,15 +324,15 @@ class FittedIndex(Index):
     ) -> Self:
         """Open an index with these settings; `uec`: the ensemble, or what loads it."""
         elsewhere = saved_store(settings, store)
-        load, own = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
-        have_other_stems = save.check_made_with(home, settings, own)
-        retriever = cls(own)
-        retriever.store = home if elsewhere is None else elsewhere.with_ensemble(own)
+        load, ensemble = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
+        have_other_stems = save.check_made_with(home, settings, ensemble)
+        retriever = cls(ensemble)
+        retriever.store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
         if len(retriever.store) and not have_other_stems:
-            retriever._written.bind(own.fingerprint)
+            retriever._written.bind(ensemble.fingerprint)
         retriever._home, retriever._settings, retriever._reload = home, settings, load
         retriever.calibration = save.read_calibration(home, settings)
         if have_other_stems:
-            counted = learn.passages_to_count(own, retriever.store, home)
-            retriever._use_fit(own, counted, must_recount=True)
+            passages = learn.passages_to_count(ensemble, retriever.store, home)
+            retriever._use_fit(ensemble, passages, must_recount=True)
         return retriever

@@ -112,9 +112,9 @@ def as_ensemble(value: object, *, words: bool = True) -> UEC:
     """
     if value is None:
         return UEC()
-    known = getattr(value, "uec", value)
-    if isinstance(known, UEC):
-        return known
+    uec = getattr(value, "uec", value)
+    if isinstance(uec, UEC):
+        return uec
     if not (is_langchain(value) or is_llama_index(value)):
         raise TypeError(
             "uec, embedding: expected a UEC, or an embedding of LangChain or LlamaIndex, got "
@@ -195,29 +195,29 @@ def load_index(path: str | os.PathLike[str], embedding: object, options: LoadOpt
         raise TypeError(f"embedding: expected an embedding, got {kind}; pass a store as over=.")
     encoder = BlackBoxEncoder(embedding)
     encoders = {encoder.name: encoder, **(options.get("encoders") or {})}
-    own: LoadOptions = {**options, "encoders": encoders}
-    return Retriever.load(path, **own)
+    settings: LoadOptions = {**options, "encoders": encoders}
+    return Retriever.load(path, **settings)
 
 
-def load_over(path: str | os.PathLike[str], made: Retriever, options: LoadOptions) -> Retriever:
+def load_over(path: str | os.PathLike[str], base: Retriever, options: LoadOptions) -> Retriever:
     """Load the fit and the gate of an index over a source of candidates, for one made over it.
 
-    `options`: those of `Retriever.load` that are not known of `made`.
+    `options`: those of `Retriever.load` that are not known of `base`.
     """
-    known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
-    encoders = options.get("encoders") or known
-    own: LoadOptions = {**options, "store": cast(Store, made.store), "encoders": encoders}
-    loaded = Retriever.load(path, **own)
+    models = dict(zip(base.uec.names, base.uec.encoders, strict=True))
+    encoders = options.get("encoders") or models
+    settings: LoadOptions = {**options, "store": cast(Store, base.store), "encoders": encoders}
+    loaded = Retriever.load(path, **settings)
     if isinstance(loaded.store, SourceStore):
-        learn.remember(made.uec, loaded.store, loaded.uec.fitted)
+        learn.remember(base.uec, loaded.store, loaded.uec.fitted)
     return loaded
 
 
 def index_over(
     source: Source,
     embedding: object,
-    own: object,
-    theirs: object,
+    model: object,
+    origin: object,
     vectors: Vectors | None = None,
     *,
     words: bool = True,
@@ -230,7 +230,7 @@ def index_over(
     source : Source
     embedding : UEC, embedding or None
         Makes the ensemble; by default the source's own.
-    own, theirs : object
+    model, origin : object
         The source's embedding or None, which embeds each question once if it is the first encoder,
         and has made the source's vectors then; the store.
     vectors : Vectors, optional
@@ -243,18 +243,18 @@ def index_over(
     TypeError, ValueError
         Those of `as_ensemble`, or if there is no embedding.
     """
-    if embedding is None and own is None:
+    if embedding is None and model is None:
         raise ValueError(
             f"embedding: {source.name} come without one; pass a UEC, or the embedding of the store."
         )
-    uec = as_ensemble(own if embedding is None else embedding, words=words)
-    first = uec.encoders[0]
-    if isinstance(first, BlackBoxEncoder) and first.source is own:
+    uec = as_ensemble(model if embedding is None else embedding, words=words)
+    encoder = uec.encoders[0]
+    if isinstance(encoder, BlackBoxEncoder) and encoder.source is model:
         vectors = vectors or source.vectors
         if (by_vector := source.find_by_vector) is not None:  # embeds each question once
-            find = lambda text, filter: by_vector(first.query_vector(text), filter)  # noqa: E731
+            find = lambda text, filter: by_vector(encoder.query_vector(text), filter)  # noqa: E731
             source = replace(source, find=find)
-    source = replace(source, vectors=vectors, own=own, stored=source.vectors, theirs=theirs)
+    source = replace(source, vectors=vectors, embedding=model, stored=source.vectors, origin=origin)
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 
@@ -272,10 +272,10 @@ def judge(uec: UEC, question: str, passages: Sequence[Passage]) -> SearchResult:
     """
     source = Source("what another retriever found", lambda *_: passages)
     index = Retriever(uec, SourceStore(uec, source), fit=False)
-    [found] = index.search([question], max(len(passages), 1))
+    [result] = index.search([question], max(len(passages), 1))
     place = {passage.id: at for at, passage in enumerate(passages)}
-    order = sorted(range(len(found.ids)), key=lambda at: place[found.ids[at]])
-    return SearchResult([found.select(order)])
+    order = sorted(range(len(result.ids)), key=lambda at: place[result.ids[at]])
+    return SearchResult([result.select(order)])
 
 
 _H = TypeVar("_H", bound=Any)  # a document of LangChain, or a node of LlamaIndex
@@ -315,10 +315,10 @@ def in_chroma(collection: Any) -> tuple[Vectors, Callable[[int], list[str]]]:  #
     """Return what reads the vectors of a collection of Chroma, and what lists its ids."""
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        found = collection.get(ids=[*ids], include=["embeddings"])
-        return dict(zip(found["ids"], found["embeddings"], strict=True))
+        records = collection.get(ids=[*ids], include=["embeddings"])
+        return dict(zip(records["ids"], records["embeddings"], strict=True))
 
-    return vectors, lambda most: [*collection.get(limit=most, include=[])["ids"]]
+    return vectors, lambda limit: [*collection.get(limit=limit, include=[])["ids"]]
 
 
 Noted: TypeAlias = list[tuple[str, Mapping[str, Any]]]
@@ -339,14 +339,14 @@ def keeping_findings(
     noted: Noted = []
 
     def keep(hits: list[_H]) -> list[_H]:
-        kept = []
+        copies = []
         for hit in hits:
             text = "" if f"{KEY}decision" in hit.metadata else " ".join(text_of(hit).split())
-            found = [metadata for part, metadata in noted if part in text]
-            best = max(found, key=lambda told: told[f"{KEY}relevance"], default=None)
-            parts = [[told[f"{KEY}score"], told[f"{KEY}relevance"]] for told in found]
-            kept.append(hit if best is None else add(hit, {**best, PARTS: parts}))
-        return hits if isinstance(hits, Hits) else kept
+            findings = [metadata for part, metadata in noted if part in text]
+            best = max(findings, key=lambda note: note[f"{KEY}relevance"], default=None)
+            parts = [[note[f"{KEY}score"], note[f"{KEY}relevance"]] for note in findings]
+            copies.append(hit if best is None else add(hit, {**best, PARTS: parts}))
+        return hits if isinstance(hits, Hits) else copies
 
     token = _noted.set(noted)
     try:
@@ -387,14 +387,14 @@ def pending_on(
         Searches for an advisor's rewrite.
     """
 
-    def at_threshold(some: list[_H]) -> Decision:
-        decision = decision_on(some, expected, question)
-        left = len(hits_in(hit.metadata for hit in some))
-        return decision if gate is None or not some else gate.decide_again(decision, left)
+    def at_threshold(hits: list[_H]) -> Decision:
+        decision = decision_on(hits, expected, question)
+        count = len(hits_in(hit.metadata for hit in hits))
+        return decision if gate is None or not hits else gate.decide_again(decision, count)
 
     def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H], list[str]]]:
-        found = [search(rewrite) for rewrite in rewrites] if search else []
-        return [(at_threshold(row), row, [*map(text_of, row)]) for row in found]
+        results = [search(rewrite) for rewrite in rewrites] if search else []
+        return [(at_threshold(row), row, [*map(text_of, row)]) for row in results]
 
-    known = [at_threshold(hits)], [hits], [question or ""], [[*map(text_of, hits)]]
-    return Pending(gate or Gate(), *known, again if search else None)
+    state = [at_threshold(hits)], [hits], [question or ""], [[*map(text_of, hits)]]
+    return Pending(gate or Gate(), *state, again if search else None)

@@ -108,7 +108,7 @@ class LabelledSearch:
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
         """The probability that each question is answered by its first k hits, shape (n,)."""
-        return np.array([one.confidence_at(self.k) for one in self.result], dtype=np.float64)
+        return np.array([row.confidence_at(self.k) for row in self.result], dtype=np.float64)
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
@@ -130,7 +130,7 @@ class LabelledSearch:
         k: int = 4,
         filter: Filter | None = None,
         tenant: Filter | None = None,
-        read: int = 0,
+        depth: int = 0,
     ) -> Self:
         """Search labelled queries.
 
@@ -138,7 +138,7 @@ class LabelledSearch:
         ----------
         retriever, queries, relevant_ids, k, filter, tenant
             As in `Gate.from_labels`, with the same errors.
-        read : int
+        depth : int
             Number of hits that an advisor reads, if these are more.
         """
         check_k(k)
@@ -149,19 +149,19 @@ class LabelledSearch:
             )
         filter = retriever.usual_filter if filter is None else filter
         tenant = retriever.usual_tenant if tenant is None else tenant
-        where = all_of(check_tenant(tenant), filter)
-        retriever.passages(where)  # checks it
-        wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
+        scope = all_of(check_tenant(tenant), filter)
+        retriever.passages(scope)  # checks it
+        labels = check_labels(queries, relevant_ids, retriever.store, minimum=1)
         view = retriever.with_gate(None)
-        result = view.search(queries, max(k, read), filter=filter, tenant=tenant)
-        warn_of_lost(view.store, wanted)
-        answers = (id_ for ids in wanted for id_ in sorted(ids))
-        first = (one.passages[0].id for one in result if one.passages)
-        ids = [*dict.fromkeys([*answers, *first])]
-        few = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
+        result = view.search(queries, max(k, depth), filter=filter, tenant=tenant)
+        warn_of_lost(view.store, labels)
+        answers = (id_ for ids in labels for id_ in sorted(ids))
+        heads = (row.passages[0].id for row in result if row.passages)
+        ids = [*dict.fromkeys([*answers, *heads])]
+        sample = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
         search = partial(view.search, k=k, filter=filter, tenant=tenant)
-        stamp = replace(view.stamp(where), passages=tuple(few.items()))
-        return cls(result, wanted, k, search, stamp)
+        stamp = replace(view.stamp(scope), passages=tuple(sample.items()))
+        return cls(result, labels, k, search, stamp)
 
     def threshold(
         self,
@@ -341,7 +341,7 @@ class Gate(Policy):
         """
         check_target(max_wrong, max_risk, certainty, advisor)
         options: dict[str, Any] = {"filter": filter, "tenant": tenant}
-        options["read"] = 0 if advisor is None else SHOWN
+        options["depth"] = 0 if advisor is None else SHOWN
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, **options)
         advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter}
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)
@@ -358,13 +358,13 @@ class Gate(Policy):
         rewriter: Advisor | None = None,
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
-        made = cls(k=searched.k, stamp=searched.stamp, confidences=searched.sample)
+        gate = cls(k=searched.k, stamp=searched.stamp, confidences=searched.sample)
         if advisor is None:
-            kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
-            return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        made = replace(made, rewriter=rewriter)
-        most = WRONG if max_wrong is None else max_wrong
-        return with_guarantee(made, searched, advisor, most)
+            guarantee = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
+            return replace(gate, threshold=min(guarantee.threshold, 1.0), guarantee=guarantee)
+        gate = replace(gate, rewriter=rewriter)
+        share = WRONG if max_wrong is None else max_wrong
+        return with_guarantee(gate, searched, advisor, share)
 
     def search(
         self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -392,7 +392,7 @@ class Gate(Policy):
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
         if the result used another calibration or filter than the gate.
         """
-        self.check_settings([one.decision for one in result])
+        self.check_settings([item.decision for item in result])
         pending = pending_on_results(self, result, result.queries)
         return [decision for decision, _ in pending.finish()]
 
@@ -430,25 +430,25 @@ class Gate(Policy):
     def report(self) -> str:
         """The result of the calibration, in plain words."""
         if self.guarantee is not None:
-            said = self.guarantee.report
+            text = self.guarantee.report
         else:
-            said = f"Answering above confidence {self.threshold:.2f}."
+            text = f"Answering above confidence {self.threshold:.2f}."
             if self.max_wrong is not None:
-                said += (
+                text += (
                     f" At most {self.max_wrong:.1%} of all questions are expected to be answered "
                     "wrongly, as on four of five English collections with 30% of the questions "
                     "without an answer."
                 )
-            said += " Nothing is guaranteed; a guarantee requires labels and `from_labels`."
+            text += " Nothing is guaranteed; a guarantee requires labels and `from_labels`."
         if self.advisor is not None:
             low, high = self.doubt
-            said += (
+            text += (
                 f" An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
                 f"is answered above {self.rewritten:.3f}."
             )
         elif self.is_advised:
-            said += " That is with its advisor; without one, as now, it answers fewer."
-        return said
+            text += " That is with its advisor; without one, as now, it answers fewer."
+        return text
 
 
 def check_gate(gate: object) -> Gate | None:
@@ -466,9 +466,9 @@ def check_target(
 ) -> None:
     """Check the guarantee for `Gate.from_labels`; TypeError or ValueError if invalid."""
     if max_risk is not None and (max_wrong is not None or advisor is not None):
-        other = "advisor" if max_wrong is None else "max_wrong"
+        rival = "advisor" if max_wrong is None else "max_wrong"
         raise ValueError(
-            f"{other}, max_risk: expected one of them, got both; max_wrong counts all questions, "
+            f"{rival}, max_risk: expected one of them, got both; max_wrong counts all questions, "
             "max_risk only answered ones, and an advisor goes with max_wrong."
         )
     for name, value in {"max_wrong": max_wrong, "max_risk": max_risk}.items():
@@ -483,29 +483,29 @@ def with_guarantee(
 ) -> Gate:
     """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
     result = searched.result
-    asked = zip(result.decisions, result.queries, result.passages, strict=True)
-    cases = [case_of(one, query, [hit.searched for hit in hits]) for one, query, hits in asked]
+    rows = zip(result.decisions, result.queries, result.passages, strict=True)
+    cases = [case_of(item, query, [hit.searched for hit in hits]) for item, query, hits in rows]
     opinions = run_to_end(ask_advisor(advisor, cases, gate.timeout))
-    declined = [(one.contains or 0.0) < DOUBT[1] for one in opinions]
+    declined = [(opinion.contains or 0.0) < DOUBT[1] for opinion in opinions]
     opinions = run_to_end(ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout))
-    rewritten = [row for row, one in enumerate(opinions) if one.rewrite]
-    found = searched.search([opinions[row].rewrite for row in rewritten])
-    again = dict(zip(rewritten, found, strict=True))
-    made = replace(gate, advisor=advisor, is_advised=True)
-    made = advised_thresholds(made, searched, opinions, again, max_wrong)
-    rewrites = {opinions[row].rewrite: one for row, one in again.items()}
+    rewritten = [row for row, opinion in enumerate(opinions) if opinion.rewrite]
+    results = searched.search([opinions[row].rewrite for row in rewritten])
+    again = dict(zip(rewritten, results, strict=True))
+    draft = replace(gate, advisor=advisor, is_advised=True)
+    draft = advised_thresholds(draft, searched, opinions, again, max_wrong)
+    rewrites = {opinions[row].rewrite: item for row, item in again.items()}
     pending = pending_on_results(
-        made,
+        draft,
         result,
         result.queries,
         lambda lines: SearchResult([*map(rewrites.__getitem__, lines)]),
     )
     settled = pending.settle([opinions[row] for row in pending.rows])
     answered = np.array([decision.action == "answer" for decision, _ in settled])
-    wrong = answered & ~searched.are_right(one for _, one in settled)
-    assert made.guarantee is not None
+    wrong = answered & ~searched.are_right(item for _, item in settled)
+    assert draft.guarantee is not None
     counts = {"answered": int(answered.sum()), "wrong": int(wrong.sum())}
-    return replace(made, guarantee=replace(made.guarantee, **counts))
+    return replace(draft, guarantee=replace(draft.guarantee, **counts))
 
 
 def advised_thresholds(
@@ -534,14 +534,14 @@ def advised_thresholds(
     """
     alone = min(searched.threshold(max_wrong=max_wrong).threshold, 1.0)
     gate = replace(gate, doubt=(DOUBT[0], max(DOUBT[1], alone)))
-    shown, score = [*searched.result], np.full(len(opinions), -np.inf)
+    hits, score = [*searched.result], np.full(len(opinions), -np.inf)
     for row, (result, opinion) in enumerate(zip(searched.result, opinions, strict=True)):
         decision = replace(result.decision, confidence=float(searched.confidence[row]))
-        made, is_asked = decision, gate.is_doubted(decision)
+        ruling, is_asked = decision, gate.is_doubted(decision)
         if is_asked:
-            made, shown[row] = apply_opinion(decision, opinion), result.with_first(opinion.passage)
-        declines = is_asked and opinion.contains is not None and made.action == "abstain"
-        if made.action != "clarify" and not declines:
+            ruling, hits[row] = apply_opinion(decision, opinion), result.with_first(opinion.passage)
+        declines = is_asked and opinion.contains is not None and ruling.action == "abstain"
+        if ruling.action != "clarify" and not declines:
             score[row] = decision.confidence
     results = [again.get(row, result) for row, result in enumerate(searched.result)]
     sure = np.full(len(results), -np.inf)
@@ -549,7 +549,7 @@ def advised_thresholds(
         sure[row] = result.confidence_at(gate.k)
     is_harmful = ~searched.are_right(results) & (sure > gate.rewritten)
     sure = np.minimum(sure, searched.confidence)
-    harm = np.where(searched.are_right(shown), -np.inf, score)
+    harm = np.where(searched.are_right(hits), -np.inf, score)
     harm = np.maximum(harm, np.where(is_harmful, sure, -np.inf))
     low, guarantee = lowest_threshold(harm, max_wrong)
     threshold, is_kept = max(low, alone), len(harm) >= guarantee.needed

@@ -74,8 +74,8 @@ class Index:
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder = save.SavedGate()
         # Which passages of gates are still there, and what was said of gates; shared, too.
-        self._kept: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
-        self._said: set[object] = set()
+        self._living: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+        self._warnings: set[object] = set()
         self._is_snapshot, self._own_fit = False, OwnFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
         # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
@@ -91,8 +91,8 @@ class Index:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
-        own: dict[str, Any] = {"_kept": {}, "_said": set()}
-        state = self.__dict__ | own | {"_settings": None}
+        blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
+        state = self.__dict__ | blanks | {"_settings": None}
         state |= {"usual_filter": None, "usual_tenant": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, labels = LocalStore(), self._home.settings.get("labels")
@@ -172,18 +172,16 @@ class Index:
             differ.
         """
         passages = make_passages(texts, ids, metadatas)
-        kept = [passages[position] for position in last_of_each(passages)]
-        searched = [passage.searched for passage in kept]
-        words = [passage.with_source for passage in kept]
+        batch = [passages[position] for position in last_of_each(passages)]
+        searched = [passage.searched for passage in batch]
+        words = [passage.with_source for passage in batch]
         self._follow()
         while True:
             uec = self.uec
             try:
                 parts = uec.encode(searched, "passage", words=words, show_progress=show_progress)
             except NoDirection as error:
-                row = next(
-                    (at for at, one in enumerate(passages) if one.searched == error.text), None
-                )
+                row = next((at for at, p in enumerate(passages) if p.searched == error.text), None)
                 raise ValueError(
                     f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
                 ) from error
@@ -191,7 +189,7 @@ class Index:
                 with self._own_fit.swapping:
                     is_same = self.uec is uec  # else it was fitted meanwhile
                 if is_same:
-                    self.add_encoded(kept, parts)
+                    self.add_encoded(batch, parts)
                     return [passage.id for passage in passages]
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
@@ -372,17 +370,17 @@ class Index:
         if home.folder == target and not self._is_snapshot:
             save.record(home, self.store, self.uec, self.calibration)
             self._settings = home.settings
-            made = home
+            store = home
         else:
-            made = save.save_index(target, self.uec, self.store, self.calibration)
+            store = save.save_index(target, self.uec, self.store, self.calibration)
         if gate is not None:
             gate.save(target / GATE_FILE)
-        if made is home:
+        if store is home:
             return
         if self._is_snapshot or home.folder is not None:
-            made.close()
+            store.close()
         else:
-            home.move_to(made)
+            home.move_to(store)
             self._settings = home.settings
 
     def check(self) -> None:
@@ -419,6 +417,6 @@ class Index:
 
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
-        for store in {id(one): one for one in (self._home, self.store)}.values():
+        for store in {id(home): home for home in (self._home, self.store)}.values():
             if isinstance(store, Store):
                 store.close()

@@ -62,8 +62,8 @@ _log = logging.getLogger("uec_rag")
 
 def key_of(uec: UEC, store: Searched) -> tuple[int, ...]:
     """Return what is the same of the same models and store, as long as these are there."""
-    below = store.source.theirs or store.source if isinstance(store, SourceStore) else store
-    return *map(id, _made_of(uec)[0]), id(below)
+    below = store.source.origin or store.source if isinstance(store, SourceStore) else store
+    return *map(id, _models_of(uec)[0]), id(below)
 
 
 def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
@@ -72,24 +72,24 @@ def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     If a fit over the same store is known, it is taken without passages; and for a model that comes
     with a fit, under whichever name, that one, as `UEC()` has it.
     """
-    if isinstance(store, SourceStore) and (known := _known_over(uec, store)):
-        return known, ()
+    if isinstance(store, SourceStore) and (match := _recall_over(uec, store)):
+        return match, ()
     if not uec.dimension:
         return None
     _log.warning("uec_rag: the first search fits the ensemble, once: it reads some passages.")
-    given = store.examples()
+    passages = store.examples()
     twin = fit_of_twin(uec.encoders, uec.fitted)
     if twin is not None and _are_plain(uec.encoders[:1], PROBES[0]):
-        made = uec.with_cache()
-        made.fitted = twin
+        fitted = uec.with_cache()
+        fitted.fitted = twin
         _log.info("uec_rag: %s is a model that comes with a fit.", uec.names[0])
-        return made, given
-    if len(given) < ENOUGH:
+        return fitted, passages
+    if len(passages) < ENOUGH:
         return None
     if isinstance(store, SourceStore):
-        store.encode(given[:1])  # vectors of another model are refused before the work
+        store.encode(passages[:1])  # vectors of another model are refused before the work
     try:
-        return fit_without_labels(uec, given), given
+        return fit_without_labels(uec, passages), passages
     except NoFit as error:
         warn(f"This UEC is not fitted, so its confidence is unreliable. {error}")
         return None
@@ -109,7 +109,7 @@ def fit_without_labels(
     _log.info("uec_rag: fitting: questions are made of %s passages.", f"{len(passages):,}")
     pairs = pairs_from_passages(passages)
     fitted = uec.with_cache()
-    dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
+    dense = [encoder for encoder in fitted.encoders if not isinstance(encoder, TermEncoder)]
     different = len({answer for _, answer in pairs})
     if different < MINIMUM:
         raise NoFit(
@@ -118,9 +118,9 @@ def fit_without_labels(
             "heading, or the first sentence of a passage that goes on after it: give titles, make "
             "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
-    sources, models = _made_of(uec)
+    sources, models = _models_of(uec)
     # Of a store, which knows no questions yet, some passages have to be read: it is asked last.
-    for candidate in sorted(_KNOWN, key=lambda candidate: candidate.store is not None):
+    for candidate in sorted(_RECENT, key=lambda candidate: candidate.store is not None):
         if candidate.models == models and candidate.questions == pairs:
             fitted.fitted = candidate.fitted
             return fitted
@@ -146,26 +146,26 @@ def fit_without_labels(
             "first sentence of a passage: cut the passages at headings or between sentences, or "
             "fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
-    _KNOWN.append(_Known(models, sources, fitted.fitted, pairs))
+    _RECENT.append(_RecentFit(models, sources, fitted.fitted, pairs))
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
 
 
 def _are_plain(encoders: Sequence[Encoder], text: str) -> bool:
     """Return whether the last layer of all encoders is the identity, as they encode a text."""
-    made = [encoder.encode([text], "passage") for encoder in encoders]
-    return all(np.array_equal(one.embedding, one.features) for one in made)
+    encodings = [encoder.encode([text], "passage") for encoder in encoders]
+    return all(np.array_equal(encoding.embedding, encoding.features) for encoding in encodings)
 
 
-def _made_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
+def _models_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
     """Return the models of an ensemble, and what a fit of it depends on besides questions."""
-    dense = [each for each in uec.encoders if not isinstance(each, TermEncoder)]
+    dense = [encoder for encoder in uec.encoders if not isinstance(encoder, TermEncoder)]
     sources = tuple(getattr(encoder, "source", encoder) for encoder in dense)
     rule = replace(uec.fitted.rule, evidence=None)  # which a fit learns
     return sources, [*map(id, sources), uec.fitted.names, uec.fitted.options, rule]
 
 
-class _Known(NamedTuple):
+class _RecentFit(NamedTuple):
     """A recent fit, for another retriever with its models: over its store, or on its questions."""
 
     models: list[object]
@@ -177,28 +177,28 @@ class _Known(NamedTuple):
     @property
     def questions(self) -> Sequence[tuple[str, str]]:
         """The questions that it was made of, or that are made of its store."""
-        own = self.store
-        return self.pairs if own is None else pairs_from_passages(own.examples())
+        store = self.store
+        return self.pairs if store is None else pairs_from_passages(store.examples())
 
 
-_KNOWN = deque[_Known](maxlen=8)
+_RECENT = deque[_RecentFit](maxlen=8)
 
 
 def remember(uec: UEC, store: SourceStore, fitted: Fitted) -> None:
     """Note the fit that an ensemble was given over a store, for other retrievers over it."""
-    sources, models = _made_of(uec)
-    _KNOWN.append(_Known(models, sources, fitted, store=store))
+    sources, models = _models_of(uec)
+    _RECENT.append(_RecentFit(models, sources, fitted, store=store))
 
 
-def _known_over(uec: UEC, store: SourceStore) -> UEC | None:
+def _recall_over(uec: UEC, store: SourceStore) -> UEC | None:
     """Return an ensemble with the last fit noted over a store, which gets its words; or None."""
-    (_, models), theirs = _made_of(uec), store.source.theirs
-    for known in [*_KNOWN][::-1] if theirs is not None else ():
-        before = known.store
-        if before is not None and before.source.theirs is theirs and known.models == models:
-            made, store.frequencies = uec.with_cache(), before.frequencies
-            made.fitted = known.fitted
-            return made
+    (_, models), origin = _models_of(uec), store.source.origin
+    for recent in [*_RECENT][::-1] if origin is not None else ():
+        before = recent.store
+        if before is not None and before.source.origin is origin and recent.models == models:
+            twin, store.frequencies = uec.with_cache(), before.frequencies
+            twin.fitted = recent.fitted
+            return twin
     return None
 
 
@@ -207,35 +207,35 @@ def passages_to_count(uec: UEC, store: Searched, home: LocalStore) -> list[Passa
 
     FingerprintMismatch if they cannot be, and a warning if they can.
     """
-    said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
+    problem = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
     if home.read_only:
-        raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
-    given = store.examples()
-    is_known = bool(given)
+        raise FingerprintMismatch(f"{problem}; open it once to write, which counts them again.")
+    passages = store.examples()
+    is_known = bool(passages)
     if not isinstance(store, SourceStore):
         is_known = isinstance(store, LocalStore) and _are_plain(uec.encoders, "probe")
     if not is_known:
-        raise FingerprintMismatch(f"{said}, and its passages cannot be read; build it again.")
-    warn(f"{said}; they are counted again, once.")
-    return given
+        raise FingerprintMismatch(f"{problem}, and its passages cannot be read; build it again.")
+    warn(f"{problem}; they are counted again, once.")
+    return passages
 
 
-def change_of(old: UEC, new: UEC) -> Refit:
+def change_of(before: UEC, after: UEC) -> Refit:
     """Return the change from one fit of an ensemble to another."""
-    widths = tuple(encoder.dimension for encoder in new.encoders)
-    return Refit(old.fitted, new.fitted, widths)
+    widths = tuple(encoder.dimension for encoder in after.encoders)
+    return Refit(before.fitted, after.fitted, widths)
 
 
-def recounted(store: Searched, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
+def recount(store: Searched, before: UEC, after: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
     """Yield all passages of a store, with their Gaussians after a fit and words counted again.
 
-    `store`: a view with Gaussians of `old`. No model is run.
+    `store`: a view with Gaussians of `before`. No model is run.
     """
-    change, passages = change_of(old, new), store.passages()
-    while some := [*islice(passages, _AT_ONCE)]:
-        means = store.vectors([passage.id for passage in some]).mean
-        words = encode_words(new.encoders, some)
-        yield some, change.gaussians(means, [block for each in words for block in each.blocks])
+    change, passages = change_of(before, after), store.passages()
+    while batch := [*islice(passages, _AT_ONCE)]:
+        means = store.vectors([passage.id for passage in batch]).mean
+        words = encode_words(after.encoders, batch)
+        yield batch, change.gaussians(means, [block for part in words for block in part.blocks])
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def check_labels(
     queries: Sequence[str],
     relevant_ids: Sequence[Collection[str]],
     store: Searched,
-    fewest: int = FEWEST,
+    minimum: int = FEWEST,
 ) -> list[frozenset[str]]:
     """Check labelled queries before anything is encoded.
 
@@ -283,7 +283,7 @@ def check_labels(
     ------
     TypeError, ValueError
         If there is not one collection of ids per query, an id is not in the index, all collections
-        are empty, or there are fewer than `fewest` queries.
+        are empty, or there are fewer than `minimum` queries.
     """
     check_texts(queries, "queries")
     if len(relevant_ids) != len(queries):
@@ -291,37 +291,37 @@ def check_labels(
             f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
             f"{len(relevant_ids)}."
         )
-    wanted = [
+    answers = [
         frozenset(as_list(ids, f"relevant_ids[{row}]")) for row, ids in enumerate(relevant_ids)
     ]
-    every = sorted(frozenset().union(*wanted), key=str)
-    if not every:
+    union = sorted(frozenset().union(*answers), key=str)
+    if not union:
         raise ValueError(
             "relevant_ids: no query has a relevant passage; expected at least one that has. "
             "Queries that the corpus does not answer may be included."
         )
-    known = {passage.id for passage in store.get(every)} if store.can_look_up else {*every}
-    if unknown := [id_ for id_ in every if id_ not in known]:
+    stored = {passage.id for passage in store.get(union)} if store.can_look_up else {*union}
+    if unknown := [id_ for id_ in union if id_ not in stored]:
         raise ValueError(
-            f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
+            f"relevant_ids: {len(unknown)} of {len(union)} ids are not in the index, first "
             f"{unknown[0]!r}; use the ids that `add` returned."
         )
-    if len(queries) < fewest:
+    if len(queries) < minimum:
         raise ValueError(
-            f"queries: expected at least {fewest} to calibrate on, got {len(queries)}."
+            f"queries: expected at least {minimum} to calibrate on, got {len(queries)}."
         )
-    return wanted
+    return answers
 
 
-def warn_of_lost(store: Searched, wanted: Sequence[Collection[str]]) -> None:
+def warn_of_lost(store: Searched, answers: Sequence[Collection[str]]) -> None:
     """Warn if a source of candidates has not found some of the passages that are labelled.
 
     `store`: the view that was searched.
     """
-    every = frozenset[str]().union(*wanted)
-    if lost := store.missed(every):
+    ids = frozenset[str]().union(*answers)
+    if lost := store.missed(ids):
         warn(
-            f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
+            f"{len(lost)} of {len(ids)} labelled passages are not among the candidates that the "
             f"store finds ({store}): no answer can come from these. Ask it for more, by "
             "candidates= of `over`."
         )
@@ -331,7 +331,7 @@ def calibrate_with_labels(
     uec: UEC,
     store: Searched,
     queries: Sequence[str],
-    wanted: Sequence[frozenset[str]],
+    answers: Sequence[frozenset[str]],
     *,
     unanswerable_rate: float,
     k: int,
@@ -347,7 +347,7 @@ def calibrate_with_labels(
     uec, store
         The ensemble, and the store to search.
     queries : sequence of str
-    wanted : sequence of frozenset of str
+    answers : sequence of frozenset of str
         Ids of relevant passages, as `check_labels` returns them.
     unanswerable_rate : float
         Share of queries that the corpus will not answer. If all labelled queries have answers,
@@ -355,17 +355,17 @@ def calibrate_with_labels(
     k : int
         Number of hits that confidence is about.
     """
-    known = uec.fitted.confidence_model
-    model = shipped_model("unfitted") if known is None else known
+    base = uec.fitted.confidence_model
+    model = shipped_model("unfitted") if base is None else base
     method, parts = Method(uec.fitted, model, check_familiar=False), uec.encode(queries, "query")
-    examples = labelled_examples(method, store, queries, parts, wanted, k)
+    examples = labelled_examples(method, store, queries, parts, answers, k)
     if not examples:
         raise ValueError("queries: nothing was found for any of them; check the index and filter.")
-    warn_of_lost(store, wanted)
-    if unanswerable_rate > 0 and all(wanted):
-        hidden = without_answers(method, store, queries, parts, wanted, k)
+    warn_of_lost(store, answers)
+    if unanswerable_rate > 0 and all(answers):
+        hidden = without_answers(method, store, queries, parts, answers, k)
         odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
-        examples += [replace(each, weight=odds * each.weight) for each in hidden]
+        examples += [replace(example, weight=odds * example.weight) for example in hidden]
     model = model.recalibrate(Examples.concatenate(examples))
     return CorpusCalibration(model, len(queries), k, len(store))
 
@@ -375,7 +375,7 @@ def labelled_examples(
     store: Searched,
     queries: Sequence[str],
     parts: Sequence[Gaussian],
-    wanted: Sequence[Collection[str]],
+    answers: Sequence[Collection[str]],
     k: int,
 ) -> list[Examples]:
     """Compute the features of queries as a search does, with the label of each hit.
@@ -386,24 +386,24 @@ def labelled_examples(
     ----------
     parts : sequence of K Gaussian
         Gaussians of the queries from each encoder.
-    wanted : sequence of n collections of str
+    answers : sequence of n collections of str
         Ids of the passages that answer each query; empty if none does.
     k : int
         Number of hits with distinct texts.
     """
     examples = []
     with progress_bar("Searching", len(queries)) as bar:
-        found = find(method, store, [*map(Phrasing.of, queries)], parts, k)
-        for one, ids in zip(found, wanted, strict=True):
+        results = find(method, store, [*map(Phrasing.of, queries)], parts, k)
+        for result, ids in zip(results, answers, strict=True):
             bar.update()
-            if one is None:
+            if result is None:
                 continue
-            relevant = np.zeros((1, len(one.distinct)), dtype=bool)
-            for at, passage in one.passages.items():
-                relevant[0, one.numbers[at]] |= passage.id in ids
+            relevant = np.zeros((1, len(result.distinct)), dtype=bool)
+            for at, passage in result.passages.items():
+                relevant[0, result.numbers[at]] |= passage.id in ids
             weight = np.ones(1, dtype=np.float32)
             answerable = np.array([bool(ids)])
-            examples.append(Examples(one.features.first(k), relevant[:, :k], answerable, weight))
+            examples.append(Examples(result.features.first(k), relevant[:, :k], answerable, weight))
     return examples
 
 
@@ -412,16 +412,16 @@ def without_answers(
     store: Searched,
     queries: Sequence[str],
     parts: Sequence[Gaussian],
-    wanted: Sequence[Collection[str]],
+    answers: Sequence[Collection[str]],
     k: int,
 ) -> list[Examples]:
     """Compute the same for each query over the corpus without its answers."""
     examples = []
-    with progress_bar("Searching", len(wanted)) as bar:
-        for row, ids in enumerate(wanted):
-            others = store.snapshot({"$not": {"$id": sorted(ids)}})
+    with progress_bar("Searching", len(answers)) as bar:
+        for row, ids in enumerate(answers):
+            view = store.snapshot({"$not": {"$id": sorted(ids)}})
             of_query = [part[row : row + 1] for part in parts]
-            examples += labelled_examples(method, others, [queries[row]], of_query, [()], k)
+            examples += labelled_examples(method, view, [queries[row]], of_query, [()], k)
             bar.update()
     return examples
 
@@ -467,8 +467,8 @@ def _end_fits() -> None:
     """
     running = [thread for thread in _threads if thread.is_alive()]
     for thread in running:
-        asked = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(*asked)
+        arguments = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(*arguments)
     for thread in running:
         thread.join(_LONGEST_END)
 
@@ -514,8 +514,8 @@ class OwnFit:
         if here:
             run()
         else:
-            own = context_of_its_own()
-            begun = threading.Thread(target=own.run, args=(run,), name="uec-rag-fit", daemon=True)
+            copy = context_of_its_own()
+            begun = threading.Thread(target=copy.run, args=(run,), name="uec-rag-fit", daemon=True)
             _threads.add(begun)
             begun.start()
         return future

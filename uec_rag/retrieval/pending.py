@@ -44,16 +44,16 @@ def pending_on_results(
         Searches for rewrites of queries.
     """
 
-    def at_threshold(found: SearchResult) -> list[Decision]:
-        return [one.decide(gate.threshold, gate.k, gate.clarify_from) for one in found]
+    def at_threshold(results: SearchResult) -> list[Decision]:
+        return [result.decide(gate.threshold, gate.k, gate.clarify_from) for result in results]
 
-    def texts_of(found: SearchResult) -> list[list[str]]:
-        return [[hit.searched for hit in one.passages] for one in found]
+    def texts_of(results: SearchResult) -> list[list[str]]:
+        return [[hit.searched for hit in result.passages] for result in results]
 
     def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result, list[str]]]:
         assert search is not None
-        found = search(rewrites)
-        return [*zip(at_threshold(found), found, texts_of(found), strict=True)]
+        results = search(rewrites)
+        return [*zip(at_threshold(results), results, texts_of(results), strict=True)]
 
     decisions = at_threshold(result)
     return Pending(gate, decisions, [*result], questions, texts_of(result), search and again)
@@ -124,66 +124,66 @@ class Pending(Generic[_T]):
         What was found is that of the rewrite if this is answered.
         """
         gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
-        said = dict(zip(self.rows, opinions, strict=True))
-        made = {row: apply_opinion(self.decisions[row], one) for row, one in said.items()}
-        again = {} if gate.ask == "shadow" else self._search_again(said, made)
-        for row, decision in made.items():
-            known, found = final[row]
+        advice = dict(zip(self.rows, opinions, strict=True))
+        rulings = {row: apply_opinion(self.decisions[row], item) for row, item in advice.items()}
+        again = {} if gate.ask == "shadow" else self._search_again(advice, rulings)
+        for row, decision in rulings.items():
+            earlier, hits = final[row]
             if gate.ask == "shadow":
-                decision = replace(known, **decision.advice_metadata())
+                decision = replace(earlier, **decision.advice_metadata())
             elif decision.action == "answer":
-                found = with_first(found, said[row].passage)
-            final[row] = again.get(row, (decision, found))
+                hits = with_first(hits, advice[row].passage)
+            final[row] = again.get(row, (decision, hits))
         if gate.log is not None and self.rows:
-            asked = [self.questions[row] for row in made]
-            before = [self.decisions[row] for row in made]
-            after = [again[row][0] if row in again else one for row, one in made.items()]
-            gate.log.write(asked, before, after, opinions, is_shadow=gate.ask == "shadow")
+            questions = [self.questions[row] for row in rulings]
+            before = [self.decisions[row] for row in rulings]
+            after = [again[row][0] if row in again else ruling for row, ruling in rulings.items()]
+            gate.log.write(questions, before, after, opinions, is_shadow=gate.ask == "shadow")
         return final
 
     def _search_again(
-        self, said: Mapping[int, Opinion], made: Mapping[int, Decision]
+        self, advice: Mapping[int, Opinion], rulings: Mapping[int, Decision]
     ) -> dict[int, tuple[Decision, _T]]:
         """Return what the rewrites change, by the positions of their questions.
 
         What the hits of one answer is answered from these, unless it is about something else.
         """
-        declined = [row for row, one in made.items() if one.action == "abstain"]
-        rewrites = {row: said[row].rewrite for row in declined if said[row].rewrite}
+        declined = [row for row, ruling in rulings.items() if ruling.action == "abstain"]
+        rewrites = {row: advice[row].rewrite for row in declined if advice[row].rewrite}
         if not rewrites or self.search is None:
             return {}
-        taken, most = dict[int, tuple[Decision, _T]](), self.gate.rewritten
+        changes, bound = dict[int, tuple[Decision, _T]](), self.gate.rewritten
         again = self.search([*rewrites.values()])
-        for (row, line), (known, found, texts) in zip(rewrites.items(), again, strict=True):
-            if known.confidence <= most:
+        for (row, line), (verdict, hits, texts) in zip(rewrites.items(), again, strict=True):
+            if verdict.confidence <= bound:
                 continue
-            before, decision, above = made[row], replace(known, searched_as=line), most
-            told, share = "answer", None
+            before, decision, above = rulings[row], replace(verdict, searched_as=line), bound
+            note, share = "answer", None
             if changes_subject(self.questions[row], line, [*self.texts[row], *texts]):
                 plausible = max(before.in_corpus, PLAUSIBLE)  # so that it is uncertain
                 decision, above = replace(before, in_corpus=plausible), before.threshold
-                told, share = (
+                note, share = (
                     f"{before.advice}; its rewrite is about something else",
                     before.advice_probability,
                 )
-                found = self.found[row]
-            taken[row] = (
+                hits = self.found[row]
+            changes[row] = (
                 replace(
                     decide_as_clear(decision, above),
-                    advice=told,
+                    advice=note,
                     advice_probability=share,
                     advice_calls=before.advice_calls,
                     advice_tokens=before.advice_tokens,
                 ),
-                found,
+                hits,
             )
-        return taken
+        return changes
 
 
-def with_first(found: _T, position: int) -> _T:
+def with_first(outcome: _T, position: int) -> _T:
     """Return a `Result`, or a list of hits, with the hit at a position as the first."""
-    if isinstance(found, Result):
-        return cast(_T, found.with_first(position))
-    hits = cast(list[Any], found)
-    first = hits[position : position + 1]
-    return cast(_T, [*first, *hits[:position], *hits[position + 1 :]]) if position else found
+    if isinstance(outcome, Result):
+        return cast(_T, outcome.with_first(position))
+    hits = cast(list[Any], outcome)
+    head = hits[position : position + 1]
+    return cast(_T, [*head, *hits[:position], *hits[position + 1 :]]) if position else outcome

@@ -72,9 +72,9 @@ def states_nothing(question: str, text: str, language: str = ENGLISH) -> bool:
     segments = _segments(text)
     stated, unstated = set[str](), set[str]()
     for at, segment in enumerate(segments):
-        own = _stems(segment.text, language) & words
+        stems = _stems(segment.text, language) & words
         is_empty = _is_empty(segments, at, question, words, language)
-        (unstated if is_empty else stated).update(own | (_stems(segment.label, language) & words))
+        (unstated if is_empty else stated).update(stems | (_stems(segment.label, language) & words))
     return bool(unstated - stated)
 
 
@@ -92,11 +92,11 @@ def _segments(text: str) -> list[_Segment]:
     """Split a passage into sentences and lines; labels and questions go with what follows."""
     lines = [line for line in text.splitlines() if line.strip(" \t#")]
     parts = list[str]()
-    for written in lines:
-        line = written if _LEADERS.search(written) else _DOTS.sub(": ", written)
+    for row in lines:
+        line = row if _LEADERS.search(row) else _DOTS.sub(": ", row)
         bullet = _BULLET.match(line)
-        first, *rest = SENTENCE_END.split(line[bullet.end() :] if bullet else line)
-        parts += [f"- {first}" if bullet else first.strip(" \t#"), *filter(None, rest)]
+        head, *tail = SENTENCE_END.split(line[bullet.end() :] if bullet else line)
+        parts += [f"- {head}" if bullet else head.strip(" \t#"), *filter(None, tail)]
     segments, label = list[_Segment](), ""
     for part, behind in zip(parts, [*parts[1:], ""], strict=True):
         is_question = part.endswith(_ASKS) and not behind.endswith(_ASKS)
@@ -124,11 +124,11 @@ def _is_empty(
         return ":" in follows and not _BULLET.match(follows)
     gaps = _GAP.sub(" ", text)
     if gaps != text:
-        left = _left(gaps, words, language)
-        return len(left) <= _LEFT_WORDS + 1 and not any(token.number for token in left)
+        tokens = _left(gaps, words, language)
+        return len(tokens) <= _LEFT_WORDS + 1 and not any(token.number for token in tokens)
     if matcher("pending", language, "pointers").search(text):
-        rest = matcher("pending", language, "pointers").sub(" ", text)
-        return len(_left(rest, words, language)) <= _LEFT_WORDS
+        remainder = matcher("pending", language, "pointers").sub(" ", text)
+        return len(_left(remainder, words, language)) <= _LEFT_WORDS
     asks_where = matcher("where", language, "pointers").search(question)
     if not asks_where and _points(text, question, words, language):
         return True
@@ -146,23 +146,23 @@ def _points(text: str, question: str, words: set[str], language: str) -> bool:
     nouns = {stem_of(match["noun"] or "", language) for match in _REFERENCE.finditer(text)}
     is_asked = _REFERENCE.search(question) or not nouns.isdisjoint(words)
     if len(without) < len(text) and not is_asked:
-        left = _left(matcher("sees", language, "pointers").sub(" ", without), words, language)
-        if len(left) <= _LEFT_WORDS and not any(token.number for token in left):
+        tokens = _left(matcher("sees", language, "pointers").sub(" ", without), words, language)
+        if len(tokens) <= _LEFT_WORDS and not any(token.number for token in tokens):
             return True
     for sends in _sending(language).finditer(without):
         before, behind = without[: sends.start()], without[sends.end() :]
-        left, pointed = _left(before, words, language), _left(behind, words, language)
-        if len(left) <= _LEFT_WORDS and len(pointed) <= _OBJECT_WORDS:
-            return not any(token.number for token in (*left, *pointed))
+        tokens, pointed = _left(before, words, language), _left(behind, words, language)
+        if len(tokens) <= _LEFT_WORDS and len(pointed) <= _OBJECT_WORDS:
+            return not any(token.number for token in (*tokens, *pointed))
     return False
 
 
 @cache
 def _sending(language: str) -> regex.Pattern[str]:
     """Return the expression of an imperative that sends elsewhere, where a clause begins."""
-    either, before = (any_of(listed(key, language, "pointers")) for key in ("sees", "about"))
+    verbs, before = (any_of(listed(key, language, "pointers")) for key in ("sees", "about"))
     clause = rf"(?:\A|[:;,.(–—-]\s*|(?:\A|[:;]\s*)(?:{before or '(?!)'})\s[^.:;]{{1,60}}?,?\s)"
-    return regex.compile(rf"(?<={clause})(?:{either or '(?!)'})", regex.IGNORECASE)
+    return regex.compile(rf"(?<={clause})(?:{verbs or '(?!)'})", regex.IGNORECASE)
 
 
 def _is_heading(
@@ -176,5 +176,5 @@ def _is_heading(
     if not matcher("wh", language, "operators").search(question):
         return False
     behind = segments[at + 1].text if at + 1 < len(segments) else ""
-    left = _left(_BULLET.sub("", text), words, language)
-    return not left and (not behind or _is_label(_BULLET.sub("", behind)))
+    tokens = _left(_BULLET.sub("", text), words, language)
+    return not tokens and (not behind or _is_label(_BULLET.sub("", behind)))

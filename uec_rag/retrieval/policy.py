@@ -175,9 +175,9 @@ class Policy(NotCopied, Record):
         """Check `max_wrong` and what is given beside it, and return its threshold."""
         share = check_share(max_wrong, "max_wrong", "a number in (0, 1)")
         threshold = expected_threshold(share)
-        others = (self.guarantee, self.advisor, self.k)
+        fields = (self.guarantee, self.advisor, self.k)
         is_given = not isinstance(self.threshold, _Usual) and self.threshold != threshold
-        if is_given or others != (None, None, JUDGED):
+        if is_given or fields != (None, None, JUDGED):
             raise ValueError(
                 f"max_wrong: without labels, {max_wrong} stands for a threshold of "
                 f"{threshold:.3f}, without an advisor and with k={JUDGED}: omit threshold=, "
@@ -185,10 +185,10 @@ class Policy(NotCopied, Record):
             )
         return threshold
 
-    def check_settings(self, known: Sequence[Decision]) -> None:
+    def check_settings(self, decisions: Sequence[Decision]) -> None:
         """Warn if a search used another calibration or filter than the gate was made with."""
         basis = self.stamp.basis
-        if any(basis and one.basis not in ("", basis) for one in known):
+        if any(basis and decision.basis not in ("", basis) for decision in decisions):
             warn(OTHER_SETTINGS)
 
     def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
@@ -252,8 +252,8 @@ class Policy(NotCopied, Record):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the gate to a JSON file atomically, with a checksum; the advisor is not saved."""
         state = self.metadata()
-        written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
-        replace_file(as_path(path), written)
+        text = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
+        replace_file(as_path(path), text)
 
     @classmethod
     def load(cls, path: str | PathLike[str], advisor: Advisor | None = None) -> Self:

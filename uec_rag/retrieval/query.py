@@ -30,6 +30,7 @@ from uec_rag.questions import answers, grammar, messages
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.metadata import check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
@@ -51,6 +52,43 @@ class Options(TypedDict, total=False):
     within: Within | None
     diversity: Diversity | None
     tenant: Filter | None
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A search as it is asked for, checked and parsed once.
+
+    Attributes
+    ----------
+    queries : sequence of n Query
+    k : int
+        Number of hits of each.
+    filter, tenant, within, diversity
+        As in `Retriever.search`.
+    spells : bool
+        Whether words are spelled as the passages have them that the caller may see.
+    is_read : bool
+        Whether a model reads the hits.
+    """
+
+    queries: Sequence[Query]
+    k: int
+    filter: Filter | None = None
+    tenant: Filter | None = None
+    within: Within | None = None
+    diversity: Diversity | None = None
+    spells: bool = True
+    is_read: bool = False
+
+    @property
+    def scope(self) -> Filter | None:
+        """All filters: that of the tenant, and the search's."""
+        return self.filter if self.tenant is None else all_of(self.tenant, self.filter)
+
+    @property
+    def depth(self) -> int:
+        """The number of hits among which k are chosen."""
+        return self.k if self.diversity is None else max(self.k, self.diversity.fetch_k)
 
 
 @dataclass(frozen=True)
@@ -100,13 +138,13 @@ class Query:
     asks: bool = True
 
     @classmethod
-    def parse(cls, said: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
+    def parse(cls, turn: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
         """Parse what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
-        reply: among the readings of `said` or, if the turns end with a clarifying question and have
-        `said`, or this chooses nothing, among those that this question offers. A reply that has no
+        reply: among the readings of `turn` or, if the turns end with a clarifying question and have
+        `turn`, or this chooses nothing, among those that this question offers. A reply that has no
         word of these is asked again, once. Another that is no question itself, such as "2024" to
         "Which year?", or "the work of rsync", is more text of the question.
 
@@ -122,40 +160,40 @@ class Query:
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
-        read, replies = _exchanges(history), tuple[str | tuple[str, ...], ...]()
-        before, one = read, _Exchange(said, len(history))
+        past, replies = _exchanges(history), tuple[str | tuple[str, ...], ...]()
+        before, entry = past, _Exchange(turn, len(history))
         if within is None or isinstance(within, str):
-            *before, one = _with_turn(read, history, said)
-            last = "".join(history[-1:])
+            *before, entry = _with_turn(past, history, turn)
+            reply = "".join(history[-1:])
             if (
                 within is not None
-                and is_clarifying_question(last)
-                and (said in history or one.missed or gives_up(said))
+                and is_clarifying_question(reply)
+                and (turn in history or entry.missed or gives_up(turn))
             ):
-                *before, one = _with_turn(read, history, within)
+                *before, entry = _with_turn(past, history, within)
                 within = None
-            replies = one.replies
+            replies = entry.replies
         if within is not None:
             replies = (*replies, within if isinstance(within, str) else chosen_ids(within))
-        is_thanks = one.text == said and not replies and is_courtesy(said)
+        is_thanks = entry.text == turn and not replies and is_courtesy(turn)
         # A reply that is more text of the question was asked for.
-        is_message = one.text in (said, *history) and not is_thanks
-        asked, rest = _asking_part(one.text) if is_message else (one.text, "")
+        is_message = entry.text in (turn, *history) and not is_thanks
+        question, remainder = _asking_part(entry.text) if is_message else (entry.text, "")
         query = cls(
-            asked or one.text,
-            _searched_turns(asked or one.text, before),
+            question or entry.text,
+            _searched_turns(question or entry.text, before),
             replies,
-            history[: one.begin],
-            said,
-            is_other=one.is_other,
-            is_unsettled=one.missed >= _MOST_MISSED,
-            asks=not is_thanks and bool(asked or not rest),
+            history[: entry.begin],
+            turn,
+            is_other=entry.is_other,
+            is_unsettled=entry.missed >= _MOST_MISSED,
+            asks=not is_thanks and bool(question or not remainder),
         )
-        if not (asked and rest):
+        if not (question and remainder):
             return query
-        rest = rest.encode()[-_ROOM // 2 :].decode(errors="ignore")
-        turns, told = [*query.turns, rest], [*query.history, rest]
-        return replace(query, turns=turns, history=told, is_part=True)
+        remainder = remainder.encode()[-_ROOM // 2 :].decode(errors="ignore")
+        turns, lines = [*query.turns, remainder], [*query.history, remainder]
+        return replace(query, turns=turns, history=lines, is_part=True)
 
     @property
     def lines(self) -> str:
@@ -168,11 +206,11 @@ class Query:
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
 
-def _asking_part(said: str) -> tuple[str, str]:
+def _asking_part(message: str) -> tuple[str, str]:
     """Return what asks in a text, and what else it says; a short one asks as a whole."""
-    if len(said) <= grammar.LONGEST_QUESTION:
-        return grammar.without_noise(said), ""
-    return messages.asking_part(said)
+    if len(message) <= grammar.LONGEST_QUESTION:
+        return grammar.without_noise(message), ""
+    return messages.asking_part(message)
 
 
 @dataclass(frozen=True)
@@ -208,61 +246,61 @@ class _Exchange:
 
 def _exchanges(turns: Sequence[str]) -> list[_Exchange]:
     """Read the turns of a conversation in their order: its questions, and what belongs to them."""
-    read = list[_Exchange]()
-    for begin, said in enumerate(turns):
-        if said.strip() and not (is_clarifying_question(said) or answers.is_note(said)):
-            now = _with_turn(read, turns[:begin], said)
-            read = read if is_courtesy(now[-1].text) else now
-    return read
+    past = list[_Exchange]()
+    for begin, turn in enumerate(turns):
+        if turn.strip() and not (is_clarifying_question(turn) or answers.is_note(turn)):
+            now = _with_turn(past, turns[:begin], turn)
+            past = past if is_courtesy(now[-1].text) else now
+    return past
 
 
-def _with_turn(read: Sequence[_Exchange], turns: Sequence[str], said: str) -> list[_Exchange]:
+def _with_turn(past: Sequence[_Exchange], turns: Sequence[str], turn: str) -> list[_Exchange]:
     """Return the exchanges of some turns with one more, which may belong to the last of them."""
     if turns and is_clarifying_question(turns[-1]):
-        if read and (now := _with_reply(read[-1], turns[-1], said)):
-            return [*read[:-1], now]
-    elif turns and (offer := _taken_up(said, turns[-1])):
+        if past and (now := _with_reply(past[-1], turns[-1], turn)):
+            return [*past[:-1], now]
+    elif turns and (offer := _take_up(turn, turns[-1])):
         begin = len(turns) - 1  # of the answer, which is no question
-        return [*(one for one in read if one.begin < begin), _Exchange(offer, begin, is_other=True)]
-    elif read and answers.asks_about_answer(said):
-        return [*read[:-1], replace(read[-1], is_other=True)]
-    return [*read, _Exchange(said, len(turns))]
+        return [*(e for e in past if e.begin < begin), _Exchange(offer, begin, is_other=True)]
+    elif past and answers.asks_about_answer(turn):
+        return [*past[:-1], replace(past[-1], is_other=True)]
+    return [*past, _Exchange(turn, len(turns))]
 
 
-def _with_reply(one: _Exchange, asked: str, said: str) -> _Exchange | None:
+def _with_reply(entry: _Exchange, question: str, reply: str) -> _Exchange | None:
     """Return an exchange with a reply to a clarifying question; None if a turn is none."""
-    labels = extract_labels(asked)
-    before = (one.replies[:-1] if one.missed else one.replies)[1 - _MOST_REPLIES :]
-    if (places := find_positions(said, labels)) is not None:
-        choice = labels[places[0]] if labels and len(places) == 1 else said
+    labels = extract_labels(question)
+    before = (entry.replies[:-1] if entry.missed else entry.replies)[1 - _MOST_REPLIES :]
+    if (places := find_positions(reply, labels)) is not None:
+        choice = labels[places[0]] if labels and len(places) == 1 else reply
         missed = 0 if labels else _MOST_MISSED  # who does not know what to add
-        return replace(one, replies=(*before, choice), missed=missed)
-    if gives_up(said) or grammar.is_question(said):
+        return replace(entry, replies=(*before, choice), missed=missed)
+    if gives_up(reply) or grammar.is_question(reply):
         return None
-    if not labels or names_some(said, labels):
-        return replace(one, text=f"{one.text}\n{said}", replies=(), missed=0)
-    return replace(one, replies=(*before, said), missed=one.missed + 1)  # that is asked again
+    if not labels or names_some(reply, labels):
+        return replace(entry, text=f"{entry.text}\n{reply}", replies=(), missed=0)
+    return replace(entry, replies=(*before, reply), missed=entry.missed + 1)  # that is asked again
 
 
-def _taken_up(said: str, answer: str) -> str:
+def _take_up(turn: str, answer: str) -> str:
     """Return what a turn takes up of what an answer offers; "" if nothing."""
     # A plain string may be a user's, who ends no sentence before an offer.
     is_answer = answers.is_note(answer) or SENTENCE_END.search(answer) is not None
     offers = answers.offers(answer) if is_answer else []
-    if offers and answers.accepts(said) and answers.offers_to_tell(answer):
+    if offers and answers.accepts(turn) and answers.offers_to_tell(answer):
         return " and ".join(offers)
-    places = find_positions(grammar.without_conjunction(said), offers) if offers else None
+    places = find_positions(grammar.without_conjunction(turn), offers) if offers else None
     return " and ".join(offers[place] for place in places or ())
 
 
-def _searched_turns(question: str, read: Sequence[_Exchange]) -> list[str]:
+def _searched_turns(question: str, past: Sequence[_Exchange]) -> list[str]:
     """List the turns that a question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
     An exchange is one turn. One that does not fit is left out together with all earlier ones, and
     so is the same question.
     """
     turns, room = list[str](), _ROOM
-    for turn in (one.lines for one in reversed(read)):
+    for turn in (entry.lines for entry in reversed(past)):
         room -= len(turn.encode())
         if room < 0:
             break
@@ -289,16 +327,16 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
     ['Who pays?']
     """
-    said = []
-    for who, text in messages:
-        if who == "user":
-            said.append(text)
-        elif who == "assistant":
+    turns = []
+    for role, text in messages:
+        if role == "user":
+            turns.append(text)
+        elif role == "assistant":
             if not is_clarifying_question(text) and (note := answers.note_offers(text)):
-                said.append(note)
-            elif (asked := extract_clarifying_question(text)) is not None:
-                said.append(asked)
-    return said
+                turns.append(note)
+            elif (question := extract_clarifying_question(text)) is not None:
+                turns.append(question)
+    return turns
 
 
 def parse_queries(
@@ -311,10 +349,10 @@ def parse_queries(
     Of a message of over 8,000 characters, the first and the last half as many are read. Half of a
     surrogate pair, as is left of an emoji that was cut in two, is a question mark.
     """
-    given = as_strings(queries, "queries")
-    said = [_shortened(text).encode(errors="replace").decode() for text in given]
-    before = [()] * len(said) if history is None else _check_history(history, len(said))
-    return [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
+    texts = as_strings(queries, "queries")
+    questions = [_shortened(text).encode(errors="replace").decode() for text in texts]
+    before = [()] * len(questions) if history is None else _check_history(history, len(questions))
+    return [Query.parse(*pair, within) for pair in zip(questions, before, strict=True)]
 
 
 def _shortened(message: str) -> str:
@@ -331,8 +369,8 @@ def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[st
     """
     latest = list[list[str]]()
     for row, turns in enumerate(as_list(history, "history")):
-        some = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else turns
-        latest.append(as_strings(some, f"history[{row}]"))
+        window = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else turns
+        latest.append(as_strings(window, f"history[{row}]"))
         for turn in latest[row]:
             check_stored_text(turn, f"history[{row}]")
     if len(latest) != count:
@@ -441,7 +479,7 @@ def latest_whole(turns: Sequence[str]) -> str:
 
 
 def in_context(
-    asked: Sequence[Phrasing], rows: Mapping[str, int], parts: Sequence[Gaussian]
+    phrasings: Sequence[Phrasing], rows: Mapping[str, int], parts: Sequence[Gaussian]
 ) -> list[Gaussian]:
     """Combine each of n questions with the turns before it, for each encoder, by convolution.
 
@@ -453,47 +491,47 @@ def in_context(
 
     Parameters
     ----------
-    asked : sequence of n Phrasing
+    phrasings : sequence of n Phrasing
     rows : mapping of str to int
         The row of each text, of questions and of their turns, in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
     """
-    firsts = [rows[one.text] for one in asked]
-    if not any(one.turns for one in asked):
-        same = firsts == [*range(len(parts[0]))]
-        return [part if same else part[firsts] for part in parts]
-    shares = np.zeros((len(asked), len(parts[0])), dtype=np.float32)
-    for of_question, first, one in zip(shares, firsts, asked, strict=True):
+    firsts = [rows[phrasing.text] for phrasing in phrasings]
+    if not any(phrasing.turns for phrasing in phrasings):
+        is_same = firsts == [*range(len(parts[0]))]
+        return [part if is_same else part[firsts] for part in parts]
+    shares = np.zeros((len(phrasings), len(parts[0])), dtype=np.float32)
+    for of_question, place, phrasing in zip(shares, firsts, phrasings, strict=True):
         share = 0.0
-        if one.turns:
-            share = _SHARE_IF_REFERRED_TO if grammar.refers_back(one.text) else _SHARE
-            by_age = _DECAY ** np.arange(len(one.turns))[::-1]
+        if phrasing.turns:
+            share = _SHARE_IF_REFERRED_TO if grammar.refers_back(phrasing.text) else _SHARE
+            by_age = _DECAY ** np.arange(len(phrasing.turns))[::-1]
             np.add.at(
-                of_question, [rows[turn] for turn in one.turns], share * by_age / by_age.sum()
+                of_question, [rows[turn] for turn in phrasing.turns], share * by_age / by_age.sum()
             )
-        of_question[first] += 1 - share
+        of_question[place] += 1 - share
     mixed = []
     for part in parts:
         mean, scales = shares @ part.mean, shares**2 @ part.scales
         terms = [
-            together([_mix_bags(block, *each) for each in zip(firsts, shares, strict=True)])
+            together([_mix_bags(block, *pair) for pair in zip(firsts, shares, strict=True)])
             for block in part.terms
         ]
         mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
     return mixed
 
 
-def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:
-    """Combine the bags of words with a nonzero share; `first` is the question's.
+def _mix_bags(terms: Terms, row: int, shares: FloatArray) -> Terms:
+    """Combine the bags of words with a nonzero share; `row` is the question's.
 
     A word is written as in the question or else the latest turn, whatever else is asked beside it.
     """
-    others = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
-    some = np.array([first, *others[others != first]])
-    bags = terms[some]
+    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+    rows = np.array([row, *order[order != row]])
+    bags = terms[rows]
     sizes = np.diff(bags.starts)
     # A question without words is given the size of the largest turn.
     size = np.float32(sizes[0] or sizes.max())
-    factor = len(some) * shares[some] * size / np.maximum(sizes, 1)
+    factor = len(rows) * shares[rows] * size / np.maximum(sizes, 1)
     return bags.weigh_terms(np.repeat(factor, sizes).astype(np.float32)).average

@@ -22,13 +22,13 @@ from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.fitted_index import FittedIndex
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.hits import Result, SearchResult, is_read_by_model
 from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.policy import Stamp
-from uec_rag.retrieval.query import Options, Query, parse_queries
+from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, check_tenant, parse
+from uec_rag.stores.filters import check_tenant, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -101,17 +101,17 @@ class Retriever(FittedIndex):
         again : bool
             Whether passages are looked up again, if they were before.
         """
-        store, kept = self.store, () if of is None else of.passages
-        if kept and store.can_look_up:
-            if again or kept not in self._kept:
-                now = store.fingerprints([id_ for id_, _ in kept])
-                self._kept[kept] = tuple(one for one in kept if now.get(one[0]) == one[1])
-            kept = self._kept[kept]
+        store, pairs = self.store, () if of is None else of.passages
+        if pairs and store.can_look_up:
+            if again or pairs not in self._living:
+                now = store.fingerprints([id_ for id_, _ in pairs])
+                self._living[pairs] = tuple(pair for pair in pairs if now.get(pair[0]) == pair[1])
+            pairs = self._living[pairs]
         probes: tuple[tuple[float, ...], ...] = ()
         if of is None or of.probes:
             probes = (*self.uec.probes, *store.probes)
         corpus = store.corpus() if of is None or of.corpus else ""
-        return Stamp(self._method(filter).basis, corpus, probes, kept)
+        return Stamp(self._method(filter).basis, corpus, probes, pairs)
 
     def _active_gate(self, filter: Filter | None = None) -> Gate | None:
         """Return the gate that decides; warns once for each reason for which it does not fit.
@@ -128,7 +128,7 @@ class Retriever(FittedIndex):
                 "or make the gate by Gate.from_labels."
             )
         if reason := gate.misfit(self, filter, again=False):
-            warn_once(self._said, (reason, gate.stamp.basis), reason)
+            warn_once(self._warnings, (reason, gate.stamp.basis), reason)
         return gate
 
     def search(
@@ -187,11 +187,11 @@ class Retriever(FittedIndex):
         options = Options(
             filter=filter, history=history, within=within, diversity=diversity, tenant=tenant
         )
-        with span("search") as told:
+        with span("search") as facts:
             result, pending = self._begin(queries, k, options)
             if pending is not None:
                 result = settled_result(pending, pending.finish(), k)
-            log_decisions(result, told)
+            log_decisions(result, facts)
         return result
 
     async def asearch(
@@ -199,11 +199,11 @@ class Retriever(FittedIndex):
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
-        with span("search") as told:
+        with span("search") as facts:
             result, pending = await beside(self._begin, queries, k, options)
             if pending is not None:
                 result = settled_result(pending, await pending.afinish(), k)
-            log_decisions(result, told)
+            log_decisions(result, facts)
         return result
 
     def _begin(
@@ -220,40 +220,40 @@ class Retriever(FittedIndex):
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self._remove_deleted()
-        where = options.get("filter")
-        if (tenant := options.get("tenant")) is not None:
-            where = all_of(check_tenant(tenant), where)
-        if where is not None:
-            parse(where)  # so that a wrong one costs no encoding
-        gate, k = self._active_gate(where), check_k(k)
-        asked = parse_queries(queries, options.get("history"), options.get("within"))
-        most = k if gate is None else gate.depth(k)
-        result = self._run(asked, most, options, where)
+        tenant = options.get("tenant")
+        request = Request(
+            (),
+            check_k(k),
+            options.get("filter"),
+            None if tenant is None else check_tenant(tenant),
+            options.get("within"),
+            diversity,
+            is_read=is_read_by_model(),
+        )
+        if request.scope is not None:
+            parse(request.scope)  # so that a wrong one costs no encoding
+        gate = self._active_gate(request.scope)
+        questions = parse_queries(queries, options.get("history"), request.within)
+        depth = request.k if gate is None else gate.depth(request.k)
+        request = replace(request, queries=questions, k=depth)
+        result = self._run(request)
         if gate is None:
             return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it, and is spelled correctly.
-            return self._run([*map(Query, rewrites)], most, options, where, spells=False)
+            return self._run(replace(request, queries=[*map(Query, rewrites)], spells=False))
 
         # A rewrite may lead away from a reading that was chosen.
-        search = None if any(query.replies for query in asked) else again
-        lines = [query.lines for query in asked]
+        search = None if any(query.replies for query in questions) else again
+        lines = [query.lines for query in questions]
         return result, pending_on_results(gate, result, lines, search)
 
-    def _run(
-        self,
-        queries: Sequence[Query],
-        k: int,
-        options: Options,
-        where: Filter | None,
-        *,
-        spells: bool = True,
-    ) -> SearchResult:
+    def _run(self, request: Request) -> SearchResult:
         """Search for questions; see `search_queries`.
 
         Encoders that fail are left out, if others are left. It is repeated if another process has
-        saved another ensemble meanwhile. `where`: all filters of the options.
+        saved another ensemble meanwhile.
         """
         home, failed = self._home, list[str]()
         while True:
@@ -268,12 +268,14 @@ class Retriever(FittedIndex):
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
             if failed:
                 caveat = "failed", ", ".join(failed)
-            asks_from = CLARIFY_FROM if self.gate is None else self.gate.clarify_from
             method = replace(
-                self._method(where), caveat=caveat, rarity=uec.rarity, clarify_from=asks_from
+                self._method(request.scope),
+                caveat=caveat,
+                rarity=uec.rarity,
+                clarify_from=CLARIFY_FROM if self.gate is None else self.gate.clarify_from,
             )
             try:
-                found = search_queries(uec, store, method, queries, k, options, spells=spells)
+                result = search_queries(uec, store, method, request)
             except EncoderFailed as error:
                 if uec.without(error.encoder) is None:
                     raise
@@ -284,7 +286,7 @@ class Retriever(FittedIndex):
                     raise
             else:
                 if home.settings is settings or not save.has_changed(home, settings):
-                    return found
+                    return result
 
     def _method(self, filter: Filter | None = None) -> Method:
         model = None if self.calibration is None else self.calibration.model
@@ -321,10 +323,10 @@ class Retriever(FittedIndex):
         """
         self._follow()
         self._remove_deleted()
-        k, language = check_k(k), check_language(self.language) or ENGLISH
+        request = Request((), check_k(k), filter, diversity=diversity)
         store = self.store if diversity is None else self.store.snapshot()
-        options = Options(filter=filter, diversity=diversity)
-        return ask_vector(self.uec, store, embedding, k, options, language)
+        language = check_language(self.language) or ENGLISH
+        return ask_vector(self.uec, store, embedding, request, language)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -339,8 +341,8 @@ class Retriever(FittedIndex):
             return view
 
         with self._own_fit.swapping:
-            made = take({}) if self._is_snapshot else save.read_whole(self._home, take)
-            return cast(Self, made)
+            twin = take({}) if self._is_snapshot else save.read_whole(self._home, take)
+            return cast(Self, twin)
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.
@@ -357,24 +359,24 @@ class Retriever(FittedIndex):
         return view
 
 
-def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
+def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
     """Log each question with its final decision and what led to it, as JSON, if that is asked.
 
     Those of a search that was not what it usually is are left out of the log.
 
-    `told`: of the search's `span`, to which actions and codes are added in any case, and how many
+    `facts`: of the search's `span`, to which actions and codes are added in any case, and how many
     questions were borderline.
     """
     decisions = result.decisions
-    told["decisions"] = [one.action for one in decisions]
-    told["reasons"] = [one.code for one in decisions]
-    told["borderline"] = sum(bool(one.advice) or one.code == "uncertain" for one in decisions)
+    facts["decisions"] = [item.action for item in decisions]
+    facts["reasons"] = [item.code for item in decisions]
+    facts["borderline"] = sum(bool(item.advice) or item.code == "uncertain" for item in decisions)
     # Else an application that logs at INFO would log questions.
     if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
         return
-    for one in [one for one in result if not one.decision.caveat]:
-        line: dict[str, Any] = {"question": one.query, "searched_as": one.decision.searched_as}
-        line |= one.decision.metadata() | {"why": [*one.why]}
-        line["lacking"] = [*one.decision.lacking]
-        line["closest"] = [section.title for section in one.decision.closest]
+    for row in [row for row in result if not row.decision.caveat]:
+        line: dict[str, Any] = {"question": row.query, "searched_as": row.decision.searched_as}
+        line |= row.decision.metadata() | {"why": [*row.why]}
+        line["lacking"] = [*row.decision.lacking]
+        line["closest"] = [section.title for section in row.decision.closest]
         LOG.info("%s", json.dumps(line, ensure_ascii=False))

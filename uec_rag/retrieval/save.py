@@ -40,13 +40,13 @@ class SavedGate(NamedTuple):
     gate: Gate | None = None
 
 
-def read_gate(folder: Path, known: SavedGate) -> SavedGate:
+def read_gate(folder: Path, cached: SavedGate) -> SavedGate:
     """Return the gate that decides for every user of an index; what is known if it is the same."""
     path, file = folder / GATE_FILE, tuple[int, ...]()
     with suppress(FileNotFoundError):
         state = path.stat()
         file = state.st_ino, state.st_mtime_ns, state.st_size
-    return known if file == known.file else SavedGate(file, Gate.load(path) if file else None)
+    return cached if file == cached.file else SavedGate(file, Gate.load(path) if file else None)
 
 
 def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCalibration | None:
@@ -72,9 +72,9 @@ def write_label(home: LocalStore, question: str, hashes: Mapping[str, str] | Non
     `hashes`: those of the texts that answer it, by id.
     """
     with home.changing():
-        others = {asked: known for asked, known in read_labels(home).items() if asked != question}
-        own = {} if hashes is None else {question: dict(sorted(hashes.items()))}
-        home.change_settings({LABELS: others | own})
+        labels = {text: row for text, row in read_labels(home).items() if text != question}
+        entry = {} if hashes is None else {question: dict(sorted(hashes.items()))}
+        home.change_settings({LABELS: labels | entry})
 
 
 def record(
@@ -102,14 +102,14 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
         try:
             uec.save(folder)
             to_disk(ensembles)
-            named = {"ensemble": folder.name, "ensemble_fingerprint": uec.fingerprint}
-            index.change_settings(named)
+            settings = {"ensemble": folder.name, "ensemble_fingerprint": uec.fingerprint}
+            index.change_settings(settings)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         # While this has the turn to write, no other process has made one that is not named yet.
-        for other in {*ensembles.iterdir()} - {folder}:
-            index.after_commit(partial(shutil.rmtree, other, ignore_errors=True))
+        for leftover in {*ensembles.iterdir()} - {folder}:
+            index.after_commit(partial(shutil.rmtree, leftover, ignore_errors=True))
 
 
 def save_index(
@@ -143,7 +143,7 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
-def read_whole(home: LocalStore, read: Callable[[Mapping[str, Any]], T]) -> T:
+def read_whole(home: LocalStore, load: Callable[[Mapping[str, Any]], T]) -> T:
     """Read what the settings of an index name; again if another ensemble is there after it.
 
     Another process removes an ensemble, and its passages, as soon as it has saved others, and
@@ -152,13 +152,13 @@ def read_whole(home: LocalStore, read: Callable[[Mapping[str, Any]], T]) -> T:
     while True:
         settings = home.settings
         try:
-            found = read(settings)
+            content = load(settings)
         except Exception as error:
             if not has_changed(home, settings, error):
                 raise
         else:
             if not has_changed(home, settings):
-                return found
+                return content
 
 
 def has_changed(
@@ -218,10 +218,10 @@ def check_made_with(home: LocalStore, settings: Mapping[str, Any], uec: UEC) -> 
     if expected in (None, uec.fingerprint):
         return False
     if (ensemble := _read_fit(home, settings)) is not None:
-        saved = {one.name: one for one in ensemble.encoders}
+        saved = {encoder.name: encoder for encoder in ensemble.encoders}
         before = [
-            saved.get(each.name, each) if isinstance(each, TermEncoder) else each
-            for each in uec.encoders
+            saved.get(encoder.name, encoder) if isinstance(encoder, TermEncoder) else encoder
+            for encoder in uec.encoders
         ]
         if fingerprint(before, uec.fitted) == expected:
             return True

@@ -1,6 +1,6 @@
 """Searching a store for questions: arrays over a block of them, then a `Found` for each.
 
-find          finds the hits of phrasings, in blocks; yields a `Found` for each
+find          finds the hits of phrasings, in a `Block` of them; yields a `Found` for each
 view_for      looks at the passages; in a remote store, at the candidates of its question
 compare       computes the similarity of every encoder to every column
 top_k         finds the columns with the highest s_hat, and which of them have the same text
@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter
 from typing import Literal, cast
 
@@ -70,7 +71,7 @@ Raise it with each change by which the same similarities get another confidence.
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _OF_NOTHING = 30.0  # log odds by which what states nothing of a question is no meaning of it
-_MOST_LOOKED_AT = 1024  # hits to search for different texts
+_DEEPEST = 1024  # hits to search for different texts
 
 
 @dataclass(frozen=True)
@@ -167,81 +168,164 @@ class Rivals:
     profile: Literal["absolute", "relative", ""] = ""
 
 
-@dataclass(eq=False)
-class Found:
-    """The m hits found for one phrasing of a question, best first, and their confidence.
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The hits of n phrasings of questions, in arrays with a row for each.
 
     Attributes
     ----------
     method : Method
-    asked : Phrasing
-    passages : mapping of int to Passage
-        Of the first different texts, all that are looked at, and their copies; by their positions.
+    phrasings : sequence of n Phrasing
     parts : sequence of K Gaussian
-        Those of its block of questions in each block of the ensemble (`Fitted.blocks`).
-    row : int
-        Its row in these.
-    texts : array, shape (m,)
+        Those of the phrasings in each block of the ensemble (`Fitted.blocks`).
+    size : int
+        The number of passages that were compared.
+    top : Top
+        The m best columns of each.
+    texts : array, shape (n, m)
         The numbers of all texts, see `text_keys`.
-    numbers : array, shape (m,)
-        The number of each hit's text, from 0; copies of a text share its number.
-    distinct : array
-        The first position of each different text.
-    scores, mu, model_variance, disagreement : array, shape (m,)
-        As in `uec_rag.retrieval.hits.Hit`.
-    to_hits : array, shape (K, m)
-        Each block's similarity to a hit.
-    leading : list of K arrays
+    similarities : array, shape (n, K, m)
+        Of each block to a hit.
+    leading : list of K arrays with n rows
         The highest similarities of each block to a passage.
-    coefficients : array, shape (K,)
+    disagreement : array, shape (n, m)
+        As in `uec_rag.retrieval.hits.Hit`.
+    coefficients : array, shape (n, K)
         Those of the blocks.
-    of_encoders : array, shape (E,)
+    of_encoders : array, shape (n, E)
         Those of the encoders.
-    line : pair of numbers
-        Slope and offset of the ensemble's logit as a function of mu_s.
-    words : Words
-        Those of the question, and which of the different hits have them.
-    unfamiliar : str
-        How the question differs from those of the fit; "" if it does not.
-    is_foreign : bool
-        Whether it is in a script that no encoder knows.
+    slope, offset : number; array, shape (n,)
+        Of the ensemble's logit as a function of mu_s.
+    copies : sequence of n pairs of arrays
+        See `Found.numbers` and `Found.distinct`.
+    passages : sequence of n mappings of int to Passage
+        See `Found.passages`.
+    words : sequence of n Words
+    unfamiliar : sequence of n pairs of str and bool
+        How each question differs from those of the fit, "" if it does not; and whether it is in a
+        script that no encoder knows.
     rivals : Rivals or None
         What competes with the hits, if these are few.
-    looked_at : int
-        The number of passages that were compared.
-    doubt : float
-        What is against the first hit as a statement, see `doubt_of_statement`.
-    features : Features
-        The features of confidence.
-    probabilities : Probabilities
-        What the model of confidence makes of them.
     """
 
     method: Method
-    asked: Phrasing
-    passages: Mapping[int, Passage]
+    phrasings: Sequence[Phrasing]
     parts: Sequence[Gaussian]
-    row: int
+    size: int
+    top: Top
     texts: NDArray[np.uint64]
-    numbers: NDArray[np.intp]
-    distinct: NDArray[np.intp]
-    scores: FloatArray
-    mu: FloatArray
-    model_variance: FloatArray
-    disagreement: FloatArray
-    to_hits: FloatArray
+    similarities: FloatArray
     leading: list[FloatArray]
+    disagreement: FloatArray
     coefficients: FloatArray
     of_encoders: FloatArray
-    line: tuple[np.float32, np.float32]
-    words: Words
-    unfamiliar: str
-    is_foreign: bool
-    rivals: Rivals | None
-    looked_at: int
-    doubt: float = field(init=False, default=0.0)
-    features: Features = field(init=False)
-    probabilities: Probabilities = field(init=False)
+    slope: np.float32
+    offset: FloatArray
+    copies: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    passages: Sequence[Mapping[int, Passage]]
+    words: Sequence[Words]
+    unfamiliar: Sequence[tuple[str, bool]]
+    rivals: Rivals | None = None
+
+    @property
+    def rows(self) -> list[Found]:
+        """What was found for each phrasing."""
+        return [Found(self, row) for row in range(len(self.phrasings))]
+
+    @cached_property
+    def features(self) -> Features:
+        """The features of confidence of the first different texts."""
+        return replace(self._features, against=self._features.against + self.doubts)
+
+    @cached_property
+    def doubts(self) -> FloatArray:
+        """What is against each first hit as a statement, see `doubt_of_statement`; else 0."""
+        doubts = np.zeros(len(self.phrasings), dtype=np.float32)
+        scores = self.method.model.in_corpus.scores(self._features.in_corpus).tolist()
+        for row, (found, score) in enumerate(zip(self.rows, scores, strict=True)):
+            if lacks := found.words.unstated():
+                doubts[row] = doubt_of_statement(score, lacks, gap_of(found.mu[found.distinct]))
+        return doubts
+
+    @cached_property
+    def probabilities(self) -> Probabilities:
+        """What the model of confidence makes of the features."""
+        return self.method.model.probabilities(self.features)
+
+    @cached_property
+    def _features(self) -> Features:
+        return features_of(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The m hits of one phrasing of a question, best first: a row of a block of them."""
+
+    block: Block
+    row: int
+
+    @property
+    def method(self) -> Method:
+        """The method of the search."""
+        return self.block.method
+
+    @property
+    def phrasing(self) -> Phrasing:
+        """What was searched for."""
+        return self.block.phrasings[self.row]
+
+    @property
+    def words(self) -> Words:
+        """Those of the question, and which of the different hits have them."""
+        return self.block.words[self.row]
+
+    @property
+    def passages(self) -> Mapping[int, Passage]:
+        """The first different texts that are looked at, and their copies; by their positions."""
+        return self.block.passages[self.row]
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """The number of each hit's text, from 0; copies share it; shape (m,)."""
+        return self.block.copies[self.row][0]
+
+    @property
+    def distinct(self) -> NDArray[np.intp]:
+        """The first position of each different text."""
+        return self.block.copies[self.row][1]
+
+    @property
+    def mu(self) -> FloatArray:
+        """The mean of the similarity of each hit, shape (m,)."""
+        mu: FloatArray = self.block.top.mu[self.row]
+        return mu
+
+    @property
+    def similarities(self) -> FloatArray:
+        """Of each block to a hit, shape (K, m)."""
+        similarities: FloatArray = self.block.similarities[self.row]
+        return similarities
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Those of the blocks, shape (K,)."""
+        coefficients: FloatArray = self.block.coefficients[self.row]
+        return coefficients
+
+    @property
+    def doubt(self) -> float:
+        """What is against the first hit as a statement."""
+        return float(self.block.doubts[self.row])
+
+    @cached_property
+    def features(self) -> Features:
+        """The features of confidence."""
+        return self.block.features.of_question(self.row, len(self.distinct))
+
+    @cached_property
+    def probabilities(self) -> Probabilities:
+        """What the model of confidence makes of them."""
+        return self.block.probabilities.of_question(self.row, len(self.distinct))
 
     @property
     def confidence(self) -> float:
@@ -263,16 +347,16 @@ class Found:
         return min((1 - self.nearness) / (1 - SURE), 1.0)
 
     @cached_property
-    def own_parts(self) -> list[Gaussian]:
-        """The Gaussian of the question in each block."""
-        return [part[self.row : self.row + 1] for part in self.parts]
+    def parts(self) -> list[Gaussian]:
+        """The Gaussian of the question in each block of the ensemble."""
+        return [part[self.row : self.row + 1] for part in self.block.parts]
 
     @cached_property
     def ambiguity(self) -> tuple[float, Node]:
         """P(the question does not say which reading is meant), and the node of its readings."""
-        asked, family = self.asked, self.words.family
-        unsaid, node = ambiguity(asked.text, outline_of(self), asked.turns)
-        if asked.turns:  # which may say which is meant
+        phrasing, family = self.phrasing, self.words.family
+        unsaid, node = ambiguity(phrasing.text, outline_of(self), phrasing.turns)
+        if phrasing.turns:  # which may say which is meant
             unsaid *= self.unsure
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
@@ -287,7 +371,7 @@ class Found:
 def find(
     method: Method,
     store: Searched,
-    asked: Sequence[Phrasing],
+    phrasings: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
     rivals: Rivals | None = None,
@@ -302,97 +386,106 @@ def find(
     step = 1
     if not store.is_elsewhere:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-    for start in range(0, len(asked), step):
-        some = slice(start, start + step)
-        own = parts if len(asked) <= step else [part[some] for part in parts]
-        view = view_for(method, store, asked[some], own, k)
+    for start in range(0, len(phrasings), step):
+        rows = slice(start, start + step)
+        of_rows = parts if len(phrasings) <= step else [part[rows] for part in parts]
+        view = view_for(method, store, phrasings[rows], of_rows, k)
         if len(view):
-            yield from _find_in(method, store, view, asked[some], own, k, rivals)
+            yield from find_block(method, store, view, phrasings[rows], of_rows, k, rivals).rows
         else:
-            yield from [None] * len(asked[some])
+            yield from [None] * len(phrasings[rows])
 
 
-def _find_in(
+def find_block(
     method: Method,
     store: Searched,
     view: View,
-    asked: Sequence[Phrasing],
+    phrasings: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
     rivals: Rivals | None,
-) -> list[Found]:
+) -> Block:
     """Find the hits of a block of questions in a view with passages."""
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
-    best = np.stack([of_block[:, 0] for of_block in compared.leading], axis=1)
+    best = np.stack([leading[:, 0] for leading in compared.leading], axis=1)
     pi = fitted.weigh(parts, compared.leading, best)
     query = fitted.combine(parts, pi)
     top, texts = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
-    near = [np.take_along_axis(to_all, top.columns, axis=1) for to_all in compared.similarities]
-    to_hits = np.stack(near, axis=1).astype(np.float32, copy=False)
-    apart = fitted.disagreement(to_hits, best, pi)
-    of_encoders = fitted.encoder_coefficients(parts, pi)
+    near = [np.take_along_axis(columns, top.columns, axis=1) for columns in compared.similarities]
+    similarities = np.stack(near, axis=1).astype(np.float32, copy=False)
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
-    copies, looked_at = [*map(_copies, texts)], max(k, READ)
-    passages = _read(view, top, [np.flatnonzero(numbers < looked_at) for numbers, _ in copies])
-    read = [distinct[:looked_at] for _, distinct in copies]
-    added = view.contributions(compared, [*map(np.take, top.columns, read)])
-    of_queries = [one for part in parts for one in part.terms]
-    terms = [*zip(of_queries, compared.looked_up, added, strict=True)]
-    profile = fitted.training_profile if method.check_familiar else None
-    found = list[Found]()
-    for row, (one, hits, places) in enumerate(zip(asked, passages, read, strict=True)):
-        near_hits = [*map(hits.__getitem__, places.tolist())]
-        unfamiliar, is_foreign = "", False
-        if profile is not None:  # by one hit only, so that the result does not depend on k
-            said, language = hits[0].text, method.language or one.language
-            unfamiliar, is_foreign = profile.unfamiliar(one.text, said, language)
-        found.append(
-            Found(
-                *(method, one, hits, parts, row),
-                *(texts[row], *copies[row]),
-                *(top.scores[row], top.mu[row], top.sigma2[row], apart[row], to_hits[row]),
-                [of_block[row] for of_block in compared.leading],
-                *(pi[row], of_encoders[row]),
-                (slope, offset[row]),
-                _words_of(one, row, near_hits, terms, view.corpus_size),
-                unfamiliar,
-                is_foreign,
-                rivals if len(view) < NEAREST else None,
-                len(view),
-            )
-        )
-    features = features_of(found)
-    probabilities = method.model.probabilities(features)
-    for row, each in enumerate(found):
-        each.features = features.of_question(row, len(each.distinct))
-        each.probabilities = probabilities.of_question(row, len(each.distinct))
-    return found
+    copies, depth = [*map(_copies, texts)], max(k, READ)
+    passages = _read(view, top, [np.flatnonzero(numbers < depth) for numbers, _ in copies])
+    firsts = [distinct[:depth] for _, distinct in copies]
+    amounts = view.contributions(compared, [*map(np.take, top.columns, firsts)])
+    of_queries = [terms for part in parts for terms in part.terms]
+    terms = [*zip(of_queries, compared.looked_up, amounts, strict=True)]
+    words = [
+        _words_of(phrasing, row, [*map(hits.__getitem__, first.tolist())], terms, view.corpus_size)
+        for row, (phrasing, hits, first) in enumerate(zip(phrasings, passages, firsts, strict=True))
+    ]
+    return Block(
+        method,
+        phrasings,
+        parts,
+        len(view),
+        top,
+        texts,
+        similarities,
+        compared.leading,
+        fitted.disagreement(similarities, best, pi),
+        pi,
+        fitted.encoder_coefficients(parts, pi),
+        slope,
+        offset,
+        copies,
+        passages,
+        words,
+        [*map(_unfamiliar, repeat(method), phrasings, passages)],
+        rivals if len(view) < NEAREST else None,
+    )
+
+
+def _unfamiliar(
+    method: Method, phrasing: Phrasing, hits: Mapping[int, Passage]
+) -> tuple[str, bool]:
+    """Return how a question differs from those of the fit, see `Block`.
+
+    It is told by one hit only, so that the result does not depend on k.
+    """
+    profile = method.fitted.training_profile if method.check_familiar else None
+    if profile is None:
+        return "", False
+    return profile.unfamiliar(phrasing.text, hits[0].text, method.language or phrasing.language)
 
 
 def _read(view: View, top: Top, places: Sequence[NDArray[np.intp]]) -> list[dict[int, Passage]]:
     """Read the passages of some of the hits of each question, by their places among these."""
-    every = view.gather(map(np.take, top.columns, places))
-    return [
-        dict(zip(own.tolist(), hits, strict=True)) for own, hits in zip(places, every, strict=True)
-    ]
+    gathered = view.gather(map(np.take, top.columns, places))
+    rows = zip(places, gathered, strict=True)
+    return [dict(zip(place.tolist(), hits, strict=True)) for place, hits in rows]
 
 
 def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return `numbers` and `distinct` of the numbers of hits' texts; see `Found`."""
-    seen: dict[int, int] = {}
-    numbers = np.array([seen.setdefault(text, len(seen)) for text in texts.tolist()], dtype=np.intp)
+    number: dict[int, int] = {}
+    numbers = np.array([number.setdefault(t, len(number)) for t in texts.tolist()], dtype=np.intp)
     return numbers, np.unique(numbers, return_index=True)[1]
 
 
 def view_for(
-    method: Method, store: Searched, asked: Sequence[Phrasing], parts: Sequence[Gaussian], k: int
+    method: Method,
+    store: Searched,
+    phrasings: Sequence[Phrasing],
+    parts: Sequence[Gaussian],
+    k: int,
 ) -> View:
     """Return the passages of a store; of a remote one, the candidates for the only question."""
     if not isinstance(store, CandidateStore):
         return cast(View, store.snapshot())
-    [one], combined = asked, method.fitted.combine_as(parts, "query")
-    return store.fetch(one.lines, combined, _FEWEST * max(k, NEAREST))
+    [phrasing], combined = phrasings, method.fitted.combine_as(parts, "query")
+    return store.fetch(phrasing.lines, combined, _FEWEST * max(k, NEAREST))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:
@@ -414,7 +507,7 @@ def top_k(
 ) -> tuple[Top, NDArray[np.uint64]]:
     """Find the best columns until they hold `different` different texts, and the texts' numbers.
 
-    The search ends at `_MOST_LOOKED_AT` columns, if these are more.
+    The search ends at `_DEEPEST` columns, if these are more.
     """
     size = len(view)
     count = min(size, different)
@@ -423,13 +516,13 @@ def top_k(
         top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
         texts = view.text_keys(top.columns)
         fewest = min(len({*of_query}) for of_query in texts.tolist())
-        if fewest >= different or count == size or count >= max(different, _MOST_LOOKED_AT):
+        if fewest >= different or count == size or count >= max(different, _DEEPEST):
             return top, texts
         count = min(size, 2 * count)
 
 
 def _words_of(
-    asked: Phrasing,
+    phrasing: Phrasing,
     row: int,
     hits: Sequence[Passage],
     terms: Sequence[tuple[Terms, LookedUp, Sequence[FloatArray]]],
@@ -441,66 +534,60 @@ def _words_of(
     and what each adds to the hits of its question.
     """
     if not terms:
-        return Words.match(asked, hits, size)
-    rarity, matched = dict[str, float](), [dict[str, float]() for _ in hits]
-    for of_queries, looked_up, added in terms:
+        return Words.match(phrasing, hits, size)
+    rarity, tables = dict[str, float](), [dict[str, float]() for _ in hits]
+    for of_queries, looked_up, amounts in terms:
         if of_queries.labels is None:
             continue
-        own = looked_up.spans[row]
-        labels = [*map(of_queries.labels[row].get, of_queries.keys[own].tolist())]
-        for word, rare in zip(labels, looked_up.idf[own].tolist(), strict=True):
+        span = looked_up.spans[row]
+        labels = [*map(of_queries.labels[row].get, of_queries.keys[span].tolist())]
+        for word, rare in zip(labels, looked_up.idf[span].tolist(), strict=True):
             if word is not None:  # as of a part of a word
                 rarity[word] = max(rarity.get(word, 0.0), rare)
-        for of_hit, amounts in zip(matched, added[row].tolist(), strict=True):
-            for word, amount in zip(labels, amounts, strict=True):
+        for table, of_hit in zip(tables, amounts[row].tolist(), strict=True):
+            for word, amount in zip(labels, of_hit, strict=True):
                 if amount and word is not None:
-                    of_hit[word] = amount
-    family = family_of(asked.text, [hit.text for hit in hits[:READ]], asked.language)
-    return Words(asked, hits, matched, rarity, size, family=family)
+                    table[word] = amount
+    family = family_of(phrasing.text, [hit.text for hit in hits[:READ]], phrasing.language)
+    return Words(phrasing, hits, tables, rarity, size, family=family)
 
 
-def features_of(found: Sequence[Found]) -> Features:
-    """Compute the features of the first different texts of a block of questions."""
-    model, fitted = found[0].method.model, found[0].method.fitted
+def features_of(rows: Sequence[Found]) -> Features:
+    """Compute the features of the first different texts of a block, but for the doubts."""
+    block = rows[0].block
+    model, fitted, slope = block.method.model, block.method.fitted, block.slope
     logits, variance, words, against, meant = list[FloatArray](), list[FloatArray](), [], [], []
-    similarities = np.zeros((len(found), len(found[0].parts)), dtype=np.float32)
-    for row, one in enumerate(found):
-        (slope, offset), mu, to_hits = one.line, one.mu, one.to_hits
-        if one.asked.turns:
+    similarities = np.zeros((len(rows), len(block.parts)), dtype=np.float32)
+    for row, found in enumerate(rows):
+        offset, mu, to_hits, distinct = (
+            block.offset[row],
+            found.mu,
+            found.similarities,
+            found.distinct,
+        )
+        if found.phrasing.turns:
             # The mean of several texts is shorter, which lowers all similarities to it, and the
             # confidence model was fitted on single texts.
-            to_hits = to_hits / _mean_lengths(one)[:, None]
-            shares = (one.coefficients * fitted.weights)[:, None]
-            mu = mu + (shares * (to_hits - one.to_hits)).sum(axis=0)
-        mu, similarities[row] = mu[one.distinct], to_hits[:, 0]
+            to_hits = to_hits / _mean_lengths(found)[:, None]
+            shares = (found.coefficients * fitted.weights)[:, None]
+            mu = mu + (shares * (to_hits - found.similarities)).sum(axis=0)
+        mu, similarities[row] = mu[distinct], to_hits[:, 0]
         logits.append((slope * mu + offset).astype(np.float32))
-        variance.append(slope**2 * one.model_variance[one.distinct])
-        words.append(one.words.evidence())
-        against.append(counterevidence(logits[row] / model.temperature, one.words.lacks()))
-        meant.append(meant_by(one.method, one.words, mu))
-    every = stack_rows(logits, -np.inf)
-    computed = features(
-        every,
+        variance.append(slope**2 * block.top.sigma2[row][distinct])
+        words.append(found.words.evidence())
+        against.append(counterevidence(logits[row] / model.temperature, found.words.lacks()))
+        meant.append(meant_by(block.method, found.words, mu))
+    stacked = stack_rows(logits, -np.inf)
+    return features(
+        stacked,
         stack_rows(variance, 0.0),
-        every[:, :1] if model.standardised else member_evidence(found, similarities),
+        stacked[:, :1] if model.standardised else member_evidence(rows, similarities),
         model.temperature,
         np.array(words, dtype=np.float32),
-        _competing(found, logits),
+        _competing(rows, logits),
         np.array(against, dtype=np.float32),
         np.array(meant, dtype=np.float32),
     )
-    return replace(computed, against=computed.against + _doubts(found, computed))
-
-
-def _doubts(found: Sequence[Found], computed: Features) -> FloatArray:
-    """Return what is against the first hit of each question as a statement, see there; else 0."""
-    doubts = np.zeros(len(found), dtype=np.float32)
-    scores = found[0].method.model.in_corpus.scores(computed.in_corpus).tolist()
-    for row, (of_question, score) in enumerate(zip(found, scores, strict=True)):
-        if lacks := of_question.words.unstated():
-            mu = of_question.mu[of_question.distinct]
-            doubts[row] = of_question.doubt = doubt_of_statement(score, lacks, gap_of(mu))
-    return doubts
 
 
 def gap_of(mu: FloatArray) -> float:
@@ -527,55 +614,57 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 
-def _competing(found: Sequence[Found], logits: Sequence[FloatArray]) -> FloatArray | None:
+def _competing(rows: Sequence[Found], logits: Sequence[FloatArray]) -> FloatArray | None:
     """Return the logits of what competes with hits that are few, shape (n, c); None if nothing.
 
     `logits`: of the different hits of each question.
     """
-    if (rivals := found[0].rivals) is None:
+    block = rows[0].block
+    if (rivals := block.rivals) is None:
         return None
-    model, others = found[0].method.model, list[FloatArray]()
+    model, competing = block.method.model, list[FloatArray]()
     usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
-    for one, of_hits in zip(found, logits, strict=True):
-        (slope, offset), near = one.line, of_hits[:0]
+    for found, of_hits in zip(rows, logits, strict=True):
+        near = of_hits[:0]
         if rivals.store is not None:
-            near = (slope * _left_out(one, rivals.store) + offset).astype(np.float32)
-        known = len(of_hits) + len(near)
-        if rivals.profile and known < len(usual):
+            mu = _beyond(found, rivals.store)
+            near = (block.slope * mu + block.offset[found.row]).astype(np.float32)
+        count = len(of_hits) + len(near)
+        if rivals.profile and count < len(usual):
             start = of_hits[0] - usual[0] if rivals.profile == "relative" else 0
-            near = np.append(near, usual[known:] + start)
-        others.append(near)
-    return stack_rows(others, -np.inf)
+            near = np.append(near, usual[count:] + start)
+        competing.append(near)
+    return stack_rows(competing, -np.inf)
 
 
-def _left_out(found: Found, store: Searched) -> FloatArray:
+def _beyond(found: Found, store: Searched) -> FloatArray:
     """Return mu_s of the nearest passages of a store that are not among the hits.
 
     With the different texts of the hits, they are `NEAREST`.
     """
-    fitted, parts, pi = found.method.fitted, found.own_parts, found.coefficients[None]
-    view = view_for(found.method, store, [found.asked], parts, NEAREST)
+    fitted, parts, pi = found.method.fitted, found.parts, found.coefficients[None]
+    view = view_for(found.method, store, [found.phrasing], parts, NEAREST)
     if not len(view):
         return found.mu[:0]
     weights = pi * fitted.weights
-    if found.asked.turns:
+    if found.phrasing.turns:
         weights = weights / _mean_lengths(found)
     compared, query = compare(fitted, view, parts), fitted.combine(parts, pi)
     top, [texts] = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
-    known = {*found.texts.tolist()}
-    new = [at for at in _copies(texts)[1].tolist() if int(texts[at]) not in known]
-    left: FloatArray = top.mu[0, new[: max(0, NEAREST - len(known))]]
-    return left
+    of_hits = {*found.block.texts[found.row].tolist()}
+    places = [at for at in _copies(texts)[1].tolist() if int(texts[at]) not in of_hits]
+    mu: FloatArray = top.mu[0, places[: max(0, NEAREST - len(of_hits))]]
+    return mu
 
 
 def _mean_lengths(found: Found) -> FloatArray:
     """Return the length of the question's mean in each block, shape (K,)."""
-    lengths = np.array([np.linalg.norm(part.mean) for part in found.own_parts], dtype=np.float32)
+    lengths = np.array([np.linalg.norm(part.mean) for part in found.parts], dtype=np.float32)
     lengths[lengths == 0] = 1  # lexical encoders
     return lengths
 
 
-def member_evidence(found: Sequence[Found], similarities: FloatArray) -> FloatArray:
+def member_evidence(rows: Sequence[Found], similarities: FloatArray) -> FloatArray:
     """Compute the logit of each encoder for the first hits, shape (n, K), as evidence of an answer.
 
     That a passage has "what" and "of" is no evidence: of the matched words' weight, the share of
@@ -584,16 +673,17 @@ def member_evidence(found: Sequence[Found], similarities: FloatArray) -> FloatAr
 
     `similarities`: each encoder's to the first hit of each question, shape (n, K); overwritten.
     """
-    parts, fitted = found[0].parts, found[0].method.fitted
+    block = rows[0].block
+    parts, fitted = block.parts, block.method.fitted
     by_words = np.array([bool(part.terms) for part in parts])
     if not by_words.any():
         return fitted.member_logits(parts, similarities)
-    for row, one in enumerate(found):
-        if matched := one.words.matched[0]:
-            says = [matched[word] for word in telling_words(matched, FUNCTION_WORDS)]
-            similarities[row, by_words] *= np.float32(sum(says) / sum(matched.values()))
+    for row, words in enumerate(block.words):
+        if amounts := words.matched[0]:
+            content = [amounts[word] for word in telling_words(amounts, FUNCTION_WORDS)]
+            similarities[row, by_words] *= np.float32(sum(content) / sum(amounts.values()))
     logits = fitted.member_logits(parts, similarities)
-    for row in [row for row, one in enumerate(found) if one.is_foreign]:
+    for row in [row for row, (_, is_foreign) in enumerate(block.unfamiliar) if is_foreign]:
         logits[row, ~by_words] = logits[row, by_words].max()
     return logits
 
@@ -625,16 +715,15 @@ def unfitted_logit_line(
 
 def outline_of(found: Found) -> Outline:
     """Return the outline of the first texts of a question, in which its readings are found."""
-    hits = found.words.hits[:READ]
-    own = [own_text(hit.metadata, hit.text) for hit in hits]
+    hits, phrasing, words = found.words.hits[:READ], found.phrasing, found.words
+    bodies = [own_text(hit.metadata, hit.text) for hit in hits]
     # Metadata tell apart what is otherwise the same.
-    pairs = zip(hits, own, strict=True)
-    texts = [hit.text if own.count(text) > 1 else text for hit, text in pairs]
+    pairs = zip(hits, bodies, strict=True)
+    texts = [hit.text if bodies.count(body) > 1 else body for hit, body in pairs]
     # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
     # would be nearly equal.
     logits = found.features.relevance[0, : len(hits), 1].copy()
-    asked = found.asked
-    empty = [states_nothing(asked.text, hit.text, asked.language) for hit in hits]
+    empty = [states_nothing(phrasing.text, hit.text, phrasing.language) for hit in hits]
     if not all(empty):
         logits[empty] -= _OF_NOTHING
     return Outline(
@@ -642,10 +731,10 @@ def outline_of(found: Found) -> Outline:
         texts,
         [*map(attrgetter("about"), hits)],
         logits,
-        found.words.matched[:READ],
-        found.words.idf,
-        found.words.size,
-        function_words(found.asked.language),
-        found.asked.language,
+        words.matched[:READ],
+        words.idf,
+        words.size,
+        function_words(phrasing.language),
+        phrasing.language,
         [hit.metadata for hit in hits],
     )

@@ -77,8 +77,8 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
         unknown -= {word for word in unknown if _is_known(word, rarity)}
     if query.language == ENGLISH and len(words) < _TITLE:
         unknown -= {word for word in words[1:] if word[0].isupper()}
-    found = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
-    nearest = {word: meant for word, (meant, likely) in found.items() if likely > _LIKELY}
+    pairs = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
+    nearest = {word: match for word, (match, likely) in pairs.items() if likely > _LIKELY}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = lexical.spell_dates(
         spelled,
@@ -86,7 +86,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     )
     if spelled == text:
         return query
-    return replace(query, spelled=spelled, likely=prod(found[word][1] for word in nearest))
+    return replace(query, spelled=spelled, likely=prod(pairs[word][1] for word in nearest))
 
 
 @cache
@@ -104,7 +104,7 @@ def _is_known(word: str, rarity: Rarity) -> bool:
     if (text != stem and rarity(stem) < _WORD) or (text == stem and rarity(f"{text}s") > _WORD):
         return rarity(text) < _FREQUENT  # "folde" and "pric" have the forms of other words
     forms = (f"{text}s", f"{stem}ed", f"{stem}ing", f"{stem}er")
-    return rarity(text) < _FREQUENT or sum(rarity(one) < _WORD for one in forms) > 1
+    return rarity(text) < _FREQUENT or sum(rarity(form) < _WORD for form in forms) > 1
 
 
 def _nearest(word: str, view: View, rarity: Rarity | None) -> tuple[str, float]:
@@ -112,21 +112,21 @@ def _nearest(word: str, view: View, rarity: Rarity | None) -> tuple[str, float]:
 
     By Bayes' rule, among the words at an edit distance of 1 and the word as it is.
     """
-    near, keys, scores = lexical.near_words(word)
-    function = np.array([one in FUNCTION_WORDS for one in near])
+    edits, keys, scores = lexical.near_words(word)
+    function = np.array([edit in FUNCTION_WORDS for edit in edits])
     counts = view.counts_of(keys) + function
-    some = np.flatnonzero(counts)
-    if not len(some):
+    rows = np.flatnonzero(counts)
+    if not len(rows):
         return "", 0.0
-    words, row = [near[at] for at in some.tolist()], int(rarity is None)
-    rare = np.array([rarity(one) if rarity else 0 for one in (*words, word.casefold())])
-    known = np.stack([rare, np.minimum(rare, _UNUSUAL)], axis=1) @ _RARE[row]
-    stripped = [min(len(one) - len(lexical.stem_of(one)), 4) for one in words]
-    shares = (counts[some] + 0.5) / (len(view) + 1)
-    told = np.column_stack([np.log1p(counts[some]), np.log(shares), stripped, function[some]])
-    logs = np.append(scores[some] + told @ _MEANT[row], _KEPT[row] @ (1, len(word))) + known
+    words, row = [edits[at] for at in rows.tolist()], int(rarity is None)
+    rare = np.array([rarity(w) if rarity else 0 for w in (*words, word.casefold())])
+    prior = np.stack([rare, np.minimum(rare, _UNUSUAL)], axis=1) @ _RARE[row]
+    stripped = [min(len(w) - len(lexical.stem_of(w)), 4) for w in words]
+    shares = (counts[rows] + 0.5) / (len(view) + 1)
+    features = np.column_stack([np.log1p(counts[rows]), np.log(shares), stripped, function[rows]])
+    logs = np.append(scores[rows] + features @ _MEANT[row], _KEPT[row] @ (1, len(word))) + prior
     odds = np.exp(logs - logs.max())
-    _, stem = np.unique(keys[some], return_inverse=True)
+    _, stem = np.unique(keys[rows], return_inverse=True)
     of_stem = np.bincount(stem, odds[:-1])
     best = int(np.where(stem == of_stem.argmax(), odds[:-1], -1).argmax())
     return words[best], float(of_stem.max() / odds.sum())

@@ -64,10 +64,10 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
         tokens.append(Token(word, stem, number, says, start))
     for at, (match, following) in enumerate(pairwise(matches)):
         if match.end() + 1 >= following.start():
-            left, right = tokens[at], tokens[at + 1]
-            stems = [token.stem if token.says else "" for token in (left, right)]
-            tokens[at] = left._replace(behind=stems[1])
-            tokens[at + 1] = right._replace(before=stems[0], follows=left.stem)
+            former, latter = tokens[at], tokens[at + 1]
+            stems = [token.stem if token.says else "" for token in (former, latter)]
+            tokens[at] = former._replace(behind=stems[1])
+            tokens[at + 1] = latter._replace(before=stems[0], follows=former.stem)
     return tuple(tokens)
 
 

@@ -183,8 +183,8 @@ class IndexView:
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out all others."""
-        found = {passage.id: passage for passage in self._passages({"$id": [*ids]})}
-        return [found[id_] for id_ in ids if id_ in found]
+        passages = {passage.id: passage for passage in self._passages({"$id": [*ids]})}
+        return [passages[id_] for id_ in ids if id_ in passages]
 
     def sources(self) -> dict[str, int]:
         """Count the passages by their source, in alphabetical order."""

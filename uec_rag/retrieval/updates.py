@@ -67,26 +67,26 @@ def changes_since(
     for passage in retriever.passages():
         if (source := file_of(passage)) is not None:
             states[source].append((str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))))
-    both = hashes.keys() & states.keys()
+    core = hashes.keys() & states.keys()
     # An engine is written passage by passage: of a file a part may be missing.
     unchanged = frozenset(
         source
-        for source in both
+        for source in core
         if {*states[source]} == {(hashes[source], str(len(states[source])))}
     )
     unlisted = tuple(f"{path}/" for path in unreadable)
     removed = frozenset(
         source
-        for source in states.keys() - both
+        for source in states.keys() - core
         if source not in unreadable and not source.startswith(unlisted)
     )
-    return Changes(frozenset(hashes.keys() - both), frozenset(both - unchanged), removed, unchanged)
+    return Changes(frozenset(hashes.keys() - core), frozenset(core - unchanged), removed, unchanged)
 
 
 def replace_files(
     retriever: Retriever,
     documents: Iterable[Document],
-    gone: Collection[str] = (),
+    removals: Collection[str] = (),
     *,
     size: int = CHUNK_SIZE,
 ) -> int:
@@ -98,31 +98,31 @@ def replace_files(
     ----------
     retriever : Retriever
     documents : iterable of Document
-    gone : collection of str
+    removals : collection of str
         Files whose passages are removed.
     size : int
         Maximum length of a passage, as in `passages_of`.
     """
     documents = list(documents)
-    sources = {document.source for document in documents} | {*gone}
-    known = [passage for passage in retriever.passages() if file_of(passage) in sources]
-    made = [*with_ids_of(known, passages_of(documents, size=size))]
-    add_file_metadata(made, documents)
+    sources = {document.source for document in documents} | {*removals}
+    before = [passage for passage in retriever.passages() if file_of(passage) in sources]
+    drafts = [*with_ids_of(before, passages_of(documents, size=size))]
+    add_file_metadata(drafts, documents)
     passages = make_passages(
-        [one.text for one in made], [one.id for one in made], [one.metadata for one in made]
+        [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
-    new = {one.id for one in made}
+    ids = {p.id for p in drafts}
     texts = [passage.searched for passage in passages]
     words = [passage.with_source for passage in passages]
     parts = retriever.uec.encode(texts, "passage", words=words)
     with retriever.changing():
         if passages:
             retriever.add_encoded(passages, parts)
-        retriever.delete([passage.id for passage in known if passage.id not in new])
+        retriever.delete([passage.id for passage in before if passage.id not in ids])
     return len(passages)
 
 
-def with_ids_of(known: Iterable[Passage], made: Iterable[Passage]) -> Iterator[Passage]:
+def with_ids_of(before: Iterable[Passage], drafts: Iterable[Passage]) -> Iterator[Passage]:
     """Yield passages of files with ids that name no other text than before.
 
     A text keeps its id, wherever in its file it is now. Another text at its place, under its
@@ -130,21 +130,21 @@ def with_ids_of(known: Iterable[Passage], made: Iterable[Passage]) -> Iterator[P
 
     Parameters
     ----------
-    known : iterable of Passage
+    before : iterable of Passage
         What the index has of these files.
-    made : iterable of Passage
+    drafts : iterable of Passage
         What the files say now.
     """
     ids, files = defaultdict[tuple[str | None, str], list[str]](list), set[str | None]()
-    for passage in known:
+    for passage in before:
         ids[file_of(passage), passage.text].append(passage.id)
         files.add(file_of(passage))
-    taken = {id_ for some in ids.values() for id_ in some}
-    for passage in made:
+    names = {id_ for group in ids.values() for id_ in group}
+    for passage in drafts:
         source, id_ = passage.metadata["source"], passage.id
-        if same := ids[source, passage.text]:
-            id_ = same.pop(0)
-        elif id_ in taken or (source in files and id_[-1].isdigit()):
+        if matches := ids[source, passage.text]:
+            id_ = matches.pop(0)
+        elif id_ in names or (source in files and id_[-1].isdigit()):
             id_ = f"{id_}-{hash_text(passage.text)[:8]}"
         yield replace(passage, id=id_)
 
@@ -156,7 +156,7 @@ def add_saved(retriever: Retriever, folder: Path) -> None:
     """
     with closing(open_home(folder, read_only=True)) as saved:
         passages = [*saved.passages()]
-        kept = {name: saved.settings.get(name) for name in (LABELS, MADE_WITH)}
+        settings = {name: saved.settings.get(name) for name in (LABELS, MADE_WITH)}
     if not passages:
         raise ValueError(
             f"FOLDER: {str(folder)!r} holds no passages, as a fit or a gate saved over a store. "
@@ -164,7 +164,7 @@ def add_saved(retriever: Retriever, folder: Path) -> None:
         )
     texts, ids, metadatas = zip(*((p.text, p.id, p.metadata) for p in passages), strict=True)
     retriever.add(texts, ids, metadatas)
-    retriever._home.change_settings(kept)
+    retriever._home.change_settings(settings)
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
@@ -199,9 +199,9 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
     busy = f"{retriever.folder}: another update is running; try again later."
     with lock_file(retriever.folder / ".update.lock", busy, _PATIENCE):
         options = options_of(retriever.folder)
-        found = list_made_with(folder, options)
-        hashes = found.hashes()
-        changes = changes_since(retriever, hashes, {*found.unreadable, *found.missing})
+        listing = list_made_with(folder, options)
+        hashes = listing.hashes()
+        changes = changes_since(retriever, hashes, {*listing.unreadable, *listing.missing})
         # Folders of documents have names in common, such as index.md.
         if len(changes.removed) > len(changes.changed) and not changes.unchanged:
             raise ValueError(
@@ -211,15 +211,15 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
                 "replace it, leave out --update"
             )
         if later := changes.new | changes.changed:
-            found.read(later)
+            listing.read(later)
         encoded = 0
-        if found.documents or changes.removed:
+        if listing.documents or changes.removed:
             size = options.get("chunk_size", CHUNK_SIZE)
-            encoded = replace_files(retriever, found.documents, changes.removed, size=size)
+            encoded = replace_files(retriever, listing.documents, changes.removed, size=size)
             if retriever.store.is_elsewhere:  # the folder also holds its calibration
                 retriever.save(retriever.folder)
-    read = {document.source for document in found.documents if document.sections}
-    if kept := (changes.changed | changes.unchanged) & found.unreadable.keys():
-        warn(f"the index keeps its passages of {pluralize(len(kept), 'file')}{list_first(kept)}")
-    changes = replace(changes, new=changes.new & read, changed=changes.changed & read)
-    return changes, found, encoded
+    sources = {document.source for document in listing.documents if document.sections}
+    if paths := (changes.changed | changes.unchanged) & listing.unreadable.keys():
+        warn(f"the index keeps its passages of {pluralize(len(paths), 'file')}{list_first(paths)}")
+    changes = replace(changes, new=changes.new & sources, changed=changes.changed & sources)
+    return changes, listing, encoded

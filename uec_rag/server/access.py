@@ -79,11 +79,11 @@ def check_access(
             f"--host {host}: others could ask, so a token is needed: --token TOKEN, or UEC_TOKEN "
             "in the environment."
         )
-    own = [host]
+    hosts = [host]
     if host in ("0.0.0.0", "::"):  # this machine is asked by its name or by any of its addresses
-        found = socket.getaddrinfo(socket.gethostname(), None)
-        own = [socket.gethostname(), *sorted({str(address[0]) for *_, address in found})]
-    return [*(f"[{one}]" if ":" in one else one for one in own), *names]
+        addresses = socket.getaddrinfo(socket.gethostname(), None)
+        hosts = [socket.gethostname(), *sorted({str(address[0]) for *_, address in addresses})]
+    return [*(f"[{name}]" if ":" in name else name for name in hosts), *names]
 
 
 def protections(
@@ -94,7 +94,7 @@ def protections(
     *,
     probes: Collection[str] = (),
     seconds: float = 30.0,
-    most: int = 2**24,
+    limit: int = 2**24,
 ) -> list[Middleware]:
     """List the middlewares of a server, the outermost first.
 
@@ -112,15 +112,15 @@ def protections(
         Paths that answer by any host name, as an orchestrator's probes ask by a changing address.
     seconds : float
         Time in which the body of a request must arrive.
-    most : int
+    limit : int
         The largest number of bytes of an answer.
     """
 
     async def answer(request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Limit, harden and log an answer, without what was asked."""
         begun, response = time.perf_counter(), await call_next(request)
-        if int(response.headers.get("content-length", 0)) > most:
-            response = _refuse(422, f"The answer has more than {most:,} bytes; ask for fewer (k).")
+        if int(response.headers.get("content-length", 0)) > limit:
+            response = _refuse(422, f"The answer has more than {limit:,} bytes; ask for fewer (k).")
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         path = getattr(request.scope.get("route"), "path", "other")
@@ -181,8 +181,8 @@ def _path_of(scope: Scope) -> str:
 
 def _is_allowed(request: Request, token: str, open_paths: Collection[str]) -> bool:
     """Return whether a request brings the token, or asks for a path that needs none."""
-    kind, sent = get_authorization_scheme_param(request.headers.get("authorization"))
-    brought = kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode())
+    kind, value = get_authorization_scheme_param(request.headers.get("authorization"))
+    brought = kind.lower() == "bearer" and hmac.compare_digest(value.encode(), token.encode())
     return brought or _path_of(request.scope) in open_paths
 
 
@@ -192,9 +192,9 @@ def _is_foreign(request: Request, names: Collection[str], origins: Collection[st
         crossed = request.headers.get("sec-fetch-site") == "cross-site"
         return crossed and request.method not in ("GET", "HEAD", "OPTIONS")
     site = origin.partition("//")[2]
-    named = site.partition(":")[0].lower() in map(str.lower, names)
-    own = named or site == request.headers.get("host")
-    return not own and origin not in origins
+    is_named = site.partition(":")[0].lower() in map(str.lower, names)
+    is_own = is_named or site == request.headers.get("host")
+    return not is_own and origin not in origins
 
 
 def _refuse(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:

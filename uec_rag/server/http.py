@@ -111,7 +111,7 @@ def create_app(
         middleware=protections(token, names, origins, open_paths, probes=["/healthz"]),
     )
     app.include_router(read_routes(index, write=write, tenants=tenants))
-    app.include_router(write_routes(index, allowed=write, tenants=tenants))
+    app.include_router(write_routes(index, can_write=write, tenants=tenants))
     for path, name in _FILES.items():
         file = _PAGES / name
         app.add_api_route(path, lambda file=file: FileResponse(file), include_in_schema=False)
@@ -139,15 +139,15 @@ class _Route(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what handles a request."""
         handle = super().get_route_handler()
-        known = {field.alias for field in self.dependant.query_params}
+        fields = {field.alias for field in self.dependant.query_params}
 
         async def checked(request: Request) -> Response:
             names = [name for name, _ in request.query_params.multi_items()]
             for name in names:
-                if name not in known or names.count(name) > 1:
-                    what = "is not expected" if name not in known else "is expected once"
-                    told = f"query string: {visible(name)[:60]} {what}; a question is a JSON body."
-                    raise HTTPException(422, told)
+                if name not in fields or names.count(name) > 1:
+                    fault = "is not expected" if name not in fields else "is expected once"
+                    text = f"query string: {visible(name)[:60]} {fault}; a question is a JSON body."
+                    raise HTTPException(422, text)
             return await handle(_Request(request.scope, request.receive))
 
         return checked
@@ -166,8 +166,8 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
     async def ask(question: schemas.Question, request: Request) -> Json:
         """Find passages, and decide whether they answer the question."""
         _check_named(question.tenant, tenants=tenants)
-        given = question.filter, question.history, question.within, question.tenant
-        options = await beside(schemas.options, *given)
+        arguments = question.filter, question.history, question.within, question.tenant
+        options = await beside(schemas.options, *arguments)
         options["history"] = [options["history"]]
         search = index.asearch([question.question], question.k, **options)
         [result] = await _while_connected(request, search)
@@ -231,12 +231,12 @@ async def _alone(lock: asyncio.Lock, work: Callable[[], _T]) -> _T:
         return await beside(work)
 
 
-def write_routes(index: Retriever, *, allowed: bool, tenants: bool) -> APIRouter:
+def write_routes(index: Retriever, *, can_write: bool, tenants: bool) -> APIRouter:
     """Make the routes that label questions and change the gate."""
     alone = partial(_alone, asyncio.Lock())
 
     def check() -> None:
-        if not allowed:
+        if not can_write:
             hint = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
             raise HTTPException(403, hint)
 
@@ -248,10 +248,10 @@ def write_routes(index: Retriever, *, allowed: bool, tenants: bool) -> APIRouter
         return {question: sorted(ids) for question, ids in index.labels.items()}
 
     @routes.post("/labels", status_code=201)
-    async def label(new: schemas.Label) -> dict[str, int]:
+    async def label(body: schemas.Label) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had."""
-        await alone(lambda: index.label(new.question, new.relevant_ids))
-        return {"relevant_ids": len(new.relevant_ids)}
+        await alone(lambda: index.label(body.question, body.relevant_ids))
+        return {"relevant_ids": len(body.relevant_ids)}
 
     @routes.delete("/labels", status_code=204)
     async def unlabel(question: str) -> None:
@@ -259,35 +259,35 @@ def write_routes(index: Retriever, *, allowed: bool, tenants: bool) -> APIRouter
         await alone(lambda: index.label(question, None))
 
     @routes.post("/questions")
-    async def teaching(asked: schemas.Asked) -> list[dict[str, Any]]:
+    async def teaching(body: schemas.Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
-        _check_named(asked.tenant, tenants=tenants)
+        _check_named(body.tenant, tenants=tenants)
 
         def chosen() -> list[dict[str, Any]]:
-            tenant = schemas.options({}, [], "", asked.tenant).get("tenant")
+            tenant = schemas.options({}, [], "", body.tenant).get("tenant")
             headings = questions_to_ask(index, tenant)
-            questions = [*asked.questions, *headings[:_TRIED]]
+            questions = [*body.questions, *headings[:_TRIED]]
             return [
                 {"question": result.query, "confidence": result.decision.confidence}
-                for result in questions_to_label(index, questions, asked.most, tenant)
+                for result in questions_to_label(index, questions, body.most, tenant)
             ]
 
         return await alone(chosen)
 
     @routes.post("/report")
-    async def report(given: schemas.Hits) -> Json:
+    async def report(body: schemas.Hits) -> Json:
         """Search the labelled questions: what each threshold would answer, what a gate could."""
-        return await alone(lambda: gate_report(search_labels(index, k=given.k)))
+        return await alone(lambda: gate_report(search_labels(index, k=body.k)))
 
     @routes.post("/gate", status_code=201)
-    async def new_gate(given: schemas.Guarantee) -> Json:
+    async def new_gate(body: schemas.Guarantee) -> Json:
         """Save the gate with a guarantee for these questions; it decides from then on."""
-        if (given.max_wrong is None) == (given.max_risk is None):
+        if (body.max_wrong is None) == (body.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
 
         def saved() -> Json:
-            searched = search_labels(index, k=given.k)
-            return gate_state(save_gate(index, searched, given.max_wrong, given.max_risk))
+            searched = search_labels(index, k=body.k)
+            return gate_state(save_gate(index, searched, body.max_wrong, body.max_risk))
 
         return await alone(saved)
 
@@ -304,15 +304,15 @@ _ERRORS = Counter("uec_rag_errors", "Searches, fits and calls that raised.", ["s
 _SECONDS = Histogram("uec_rag_seconds", "Seconds of searches, fits and advice.", ["step"])
 
 
-def _count(step: Step, seconds: float, told: Mapping[str, Any]) -> None:
+def _count(step: Step, seconds: float, facts: Mapping[str, Any]) -> None:
     _SECONDS.labels(step).observe(seconds)
-    for decision, reason in zip(told.get("decisions", ()), told.get("reasons", ()), strict=True):
+    for decision, reason in zip(facts.get("decisions", ()), facts.get("reasons", ()), strict=True):
         _DECISIONS.labels(decision, reason).inc()
-    _BORDERLINE.inc(told.get("borderline", 0))
-    _TOKENS.inc(told.get("tokens", 0))
-    _FAILURES.inc(told.get("failed", 0))
-    if "error" in told:
-        _ERRORS.labels(step, told["error"]).inc()
+    _BORDERLINE.inc(facts.get("borderline", 0))
+    _TOKENS.inc(facts.get("tokens", 0))
+    _FAILURES.inc(facts.get("failed", 0))
+    if "error" in facts:
+        _ERRORS.labels(step, facts["error"]).inc()
 
 
 WATCHERS.append(_count)

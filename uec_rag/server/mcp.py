@@ -66,8 +66,8 @@ class _Server(FastMCP):
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
         """Call a tool; the SDK would ignore arguments that it does not have."""
         for tool in [tool for tool in await self.list_tools() if tool.name == name]:
-            if others := [*arguments.keys() - tool.inputSchema["properties"].keys()]:
-                raise ToolError(f"{visible(str(others[0]))[:60]}: is not expected")
+            if extras := [*arguments.keys() - tool.inputSchema["properties"].keys()]:
+                raise ToolError(f"{visible(str(extras[0]))[:60]}: is not expected")
         try:
             return await super().call_tool(name, arguments)
         except ToolError as error:
@@ -116,11 +116,11 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
 
     @tool(title="Sources", description="Counts the passages of each document, in pages.")
     async def sources(start: Start = 0) -> dict[str, Any]:
-        rest = [*(await beside(view.sources)).items()][start:]
-        page = [(f"{name:.{_CUTS[1]}}", count) for name, count in rest]
+        entries = [*(await beside(view.sources)).items()][start:]
+        page = [(f"{name:.{_CUTS[1]}}", count) for name, count in entries]
         page = page[: _fitting([{name: count} for name, count in page], _HALF)]
-        left = {"left_out": len(rest) - len(page), "start": start + len(page)}
-        return {"sources": dict(page)} | (left if left["left_out"] else {})
+        note = {"left_out": len(entries) - len(page), "start": start + len(page)}
+        return {"sources": dict(page)} | (note if note["left_out"] else {})
 
     @tool(title="Report", description="Says how it is decided whether the passages answer.")
     async def report() -> str:
@@ -133,47 +133,47 @@ def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _fitting(items: Sequence[object], most: int) -> int:
+def _fitting(items: Sequence[object], limit: int) -> int:
     """Return how many of some items fit in a number of characters."""
     sizes = accumulate(map(_size, items))
-    return sum(size <= most for size in sizes)
+    return sum(size <= limit for size in sizes)
 
 
-def _shortened(value: Any, most: int) -> Any:  # noqa: ANN401
+def _shortened(value: Any, limit: int) -> Any:  # noqa: ANN401
     """Return JSON values with shorter texts, lists and dicts, of which at most some characters."""
 
-    def cut(one: Any, longest: int) -> Any:  # noqa: ANN401
-        if isinstance(one, str):
-            return one if len(one) <= longest else f"{one[:longest]} ... (cut)"
-        if isinstance(one, Mapping):
-            kept = islice(one.items(), max(longest // 20, 30))
-            return {f"{key:.{longest}}": cut(item, longest) for key, item in kept}
-        return [cut(item, longest) for item in one[: longest // 20]] if type(one) is list else one
+    def cut(doc: Any, longest: int) -> Any:  # noqa: ANN401
+        if isinstance(doc, str):
+            return doc if len(doc) <= longest else f"{doc[:longest]} ... (cut)"
+        if isinstance(doc, Mapping):
+            items = islice(doc.items(), max(longest // 20, 30))
+            return {f"{key:.{longest}}": cut(item, longest) for key, item in items}
+        return [cut(item, longest) for item in doc[: longest // 20]] if type(doc) is list else doc
 
-    made = (cut(value, longest) for longest in _CUTS)
-    return next((one for one in made if _size(one) <= most), type(value)())
+    versions = (cut(value, longest) for longest in _CUTS)
+    return next((version for version in versions if _size(version) <= limit), type(value)())
 
 
 def _page_of_texts(passages: Sequence[Passage], start: int) -> dict[str, Any]:
     """Return passages, the first from a character on, and the ids and the place to go on with."""
-    told, room, begin = list[dict[str, Any]](), _HALF, start
-    for at, one in enumerate(passages):
-        about = {"id": one.id, "metadata": _shortened(shown_metadata(one), _LONGEST)}
+    records, room, begin = list[dict[str, Any]](), _HALF, start
+    for at, passage in enumerate(passages):
+        about = {"id": passage.id, "metadata": _shortened(shown_metadata(passage), _LONGEST)}
         room -= _size(about) + 50
-        text = _start_of(one.text[begin:], room)
-        if text or not told:
-            told.append(about | {"text": text})
-        if (end := begin + len(text)) < len(one.text):
-            left = [each.id for each in passages[at:]]
-            return {"passages": told, "left_out": left, "start": end}
+        text = _start_of(passage.text[begin:], room)
+        if text or not records:
+            records.append(about | {"text": text})
+        if (end := begin + len(text)) < len(passage.text):
+            ids = [p.id for p in passages[at:]]
+            return {"passages": records, "left_out": ids, "start": end}
         room, begin = room - _size(text), 0
-    return {"passages": told}
+    return {"passages": records}
 
 
-def _start_of(text: str, most: int) -> str:
+def _start_of(text: str, limit: int) -> str:
     """Return the start of a text that JSON writes in at most some characters."""
-    text = text[: max(most - 2, 0)]
-    while text and _size(text) > most:  # some are escaped
+    text = text[: max(limit - 2, 0)]
+    while text and _size(text) > limit:  # some are escaped
         text = text[: -(-len(text) // 4)]
     return text
 
@@ -187,29 +187,29 @@ def _answer(result: Result) -> CallToolResult:
     record, decision = answer_record(result), result.decision
     passages = record.pop("passages")
     about = _shortened(record, _LONGEST)
-    hits, kept = list[tuple[str, Any]](), list[dict[str, Any]]()
+    hits, records = list[tuple[str, Any]](), list[dict[str, Any]]()
     room = _MOST - 2 * _size(about) - _LONGEST  # its reason and readings are in the text, too
     for passage in passages:
         whole = passage.pop("text")
         text = _start_of(whole[:_LONGEST], 2 * _LONGEST)
         if len(text) < len(whole):
             text = f"{text} ... (cut; get {passage['id']!r})"
-        one = _shortened(passage, _LONGEST // 2)
-        room -= 2 * _size(one["metadata"]) + _size(one) + _size(text)
-        if kept and room < 0:
+        item = _shortened(passage, _LONGEST // 2)
+        room -= 2 * _size(item["metadata"]) + _size(item) + _size(text)
+        if records and room < 0:
             break
-        kept.append(one)
-        hits.append((text, one["metadata"]))
-    told = decision.action, decision.code, about["reason"], about["readings"]
-    content, left = [tool_reply(*told, hits)], [one["id"] for one in passages[len(kept) :]]
-    if left:
-        about["left_out"] = _shortened(left, _LONGEST // 2)
-        content.append(f"{len(left)} further passages are left out; `get` has them by their ids.")
+        records.append(item)
+        hits.append((text, item["metadata"]))
+    outcome = decision.action, decision.code, about["reason"], about["readings"]
+    content, ids = [tool_reply(*outcome, hits)], [p["id"] for p in passages[len(records) :]]
+    if ids:
+        about["left_out"] = _shortened(ids, _LONGEST // 2)
+        content.append(f"{len(ids)} further passages are left out; `get` has them by their ids.")
     return CallToolResult(
         content=[TextContent(type="text", text="\n\n".join(content))],
         structuredContent={
             "what_to_do": what_to_do(decision.action, decision.code),
             **about,
-            "passages": kept,
+            "passages": records,
         },
     )

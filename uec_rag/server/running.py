@@ -73,7 +73,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         self._idle_since = time.monotonic()
         self._wait()
         if self.limit_concurrency and len(self.connections) >= self.limit_concurrency:
-            idle = [one for one in self.connections if one is not self and one.is_idle()]
+            idle = [c for c in self.connections if c is not self and c.is_idle()]
             if idle:
                 longest = max(idle, key=Connection.idle_for)
                 longest.transport.abort()
@@ -95,12 +95,12 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
 
     def _wait(self) -> None:
         """Close the connection if it has been idle for too long, or schedule the next check."""
-        most = self.timeout_keep_alive
-        left = most - self.idle_for() if self.is_idle() else most
-        if left <= 0:
+        limit = self.timeout_keep_alive
+        seconds = limit - self.idle_for() if self.is_idle() else limit
+        if seconds <= 0:
             self.transport.abort()
         elif not self.transport.is_closing():
-            self.loop.call_later(left, self._wait)
+            self.loop.call_later(seconds, self._wait)
 
 
 SETTINGS: dict[str, Any] = {

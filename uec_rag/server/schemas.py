@@ -33,39 +33,39 @@ DEFAULT_K, LARGEST_K = 4, 100
 
 def _unless_absent(default: object) -> BeforeValidator:
     """Take null and empty values, which models and clients send, as the default."""
-    return BeforeValidator(lambda given: default if given in (None, "", [], {}) else given)
+    return BeforeValidator(lambda value: default if value in (None, "", [], {}) else value)
 
 
 def _text_of(content: object) -> object:
     """Join the texts of a content in parts, of which others, such as images, have none."""
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    known = [text for text in texts if isinstance(text, str)]
-    return "\n".join(known) if known or isinstance(content, list | None) else content
+    strings = [text for text in texts if isinstance(text, str)]
+    return "\n".join(strings) if strings or isinstance(content, list | None) else content
 
 
-def _as_conditions(given: object) -> object:
+def _as_conditions(value: object) -> object:
     """Parse conditions that were sent as a text."""
     with suppress(ValueError, RecursionError):
-        return read_json(given) if isinstance(given, str) else given
-    return given
+        return read_json(value) if isinstance(value, str) else value
+    return value
 
 
 def read_json(text: str | bytes) -> Any:  # noqa: ANN401
     """Read JSON; ValueError also if an object has a key twice, of which one would be dropped."""
 
     def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
             raise ValueError("expected each key once in an object")
-        return made
+        return mapping
 
     return json.loads(text, object_pairs_hook=distinct)
 
 
-def as_list(given: object) -> object:
+def as_list(value: object) -> object:
     """Take one value as a list of it."""
-    return [given] if isinstance(given, str | dict) else given
+    return [value] if isinstance(value, str | dict) else value
 
 
 class Message(BaseModel, strict=True):
@@ -170,9 +170,9 @@ class Guarantee(Hits):
 
 def turns(history: Sequence[str | Message]) -> list[str]:
     """Extract the turns that a search uses from a history; see `conversation.turns_of`."""
-    said: list[Any] = [*history]
-    pairs = (("user", one) if isinstance(one, str) else (one.role, one.content) for one in said)
-    return turns_of((who, text) for who, text in pairs if text.strip())
+    items: list[Any] = [*history]
+    pairs = (("user", m) if isinstance(m, str) else (m.role, m.content) for m in items)
+    return turns_of((role, text) for role, text in pairs if text.strip())
 
 
 def options(
@@ -185,11 +185,11 @@ def options(
 
     TypeError or ValueError for a filter that is invalid, or too large for a server.
     """
-    for one in (filter, tenant):
-        if one:
-            check_size(parse(one), conditions=100, values=10_000, length=1_000)
-    found = {"filter": filter or None, "history": turns(history), "within": within or None}
-    return found | ({"tenant": tenant} if tenant else {})
+    for condition in (filter, tenant):
+        if condition:
+            check_size(parse(condition), conditions=100, values=10_000, length=1_000)
+    arguments = {"filter": filter or None, "history": turns(history), "within": within or None}
+    return arguments | ({"tenant": tenant} if tenant else {})
 
 
 # Whose messages are for whoever asked.
@@ -199,8 +199,8 @@ _IN_PATH = r"[^\s\\/'\":,;()]+"
 
 def _last_part(path: re.Match[str]) -> str:
     """Return a path from the last part on that begins with a letter or the like."""
-    first, *others = re.split(r"[\\/](?=\w)", path[2])
-    return others[-1] if others else path[1] + first
+    head, *tail = re.split(r"[\\/](?=\w)", path[2])
+    return tail[-1] if tail else path[1] + head
 
 
 # What is hidden: the user and password of a URL, values of keys that name a secret, bearer tokens,
@@ -250,8 +250,8 @@ def describe_error(error: Exception) -> tuple[int, str]:
         log.error("the index cannot be used: %s", error)
         return 503, "The index cannot be reached, read or written; the server's log says why."
     if isinstance(error, _TOLD):
-        own = isinstance(error, KeyError) and error.args  # str() of a KeyError quotes its message
-        return 422, sanitise(str(error.args[0] if own else error))
+        is_key = isinstance(error, KeyError) and error.args  # whose str() quotes its message
+        return 422, sanitise(str(error.args[0] if is_key else error))
     return 500, "The server failed on this request; its log says why."
 
 

@@ -107,9 +107,9 @@ class Searched(ABC):
         A local store iterates in the order of insertion, and a source may list none.
         """
 
-    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
-        """Return up to `most` passages, by default as many as an ensemble is fitted on."""
-        return [*islice(self.passages(), most)]
+    def examples(self, limit: int = MOST_EXAMPLES) -> list[Passage]:
+        """Return up to `limit` passages, by default as many as an ensemble is fitted on."""
+        return [*islice(self.passages(), limit)]
 
     @abstractmethod
     def sample(self, count: int) -> Gaussian:
@@ -155,9 +155,9 @@ class Store(Searched):
     """
 
     def __copy__(self) -> Self:
-        made = object.__new__(type(self))
-        made.__dict__ |= self.__dict__
-        return made
+        twin = object.__new__(type(self))
+        twin.__dict__ |= self.__dict__
+        return twin
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return the store itself, which copies of what searches it share."""
@@ -208,9 +208,9 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
         )
     checked = [
-        one if isinstance(getattr(one, "metadata", None), Checked) else check_passage(one)
-        for one in passages
+        item if isinstance(getattr(item, "metadata", None), Checked) else check_passage(item)
+        for item in passages
     ]
-    if len({passage.id for passage in checked}) < len(checked):
+    if len({item.id for item in checked}) < len(checked):
         raise ValueError("ids: expected distinct ids in one call.")
     return checked

@@ -87,10 +87,10 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> CandidateSt
     if state is None:
         return None
     if not isinstance(store, CandidateStore) or not isinstance(state, dict):
-        known = state.values() if isinstance(state, dict) else [state]
-        named = [value for value in known if isinstance(value, str)]
+        values = state.values() if isinstance(state, dict) else [state]
+        texts = [value for value in values if isinstance(value, str)]
         raise ValueError(
-            f"path: the passages of this index are in a store elsewhere ({named!r:.300}), which is "
+            f"path: the passages of this index are in a store elsewhere ({texts!r:.300}), which is "
             "not opened just because a saved folder names it; if it is yours, pass it: "
             "Retriever.load(path, store=...), or over another package's store "
             "UECRetriever.load(path, over=your_store)."

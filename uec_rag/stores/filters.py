@@ -63,9 +63,9 @@ class Compare:
     @cached_property
     def names(self) -> frozenset[Hashable]:
         """The names of what `$eq` and `$in` ask for: equal values have one of them in common."""
-        asked = self.value if self.operator == "$in" else (self.value,)
-        return frozenset(map(name_of, asked)) | {
-            (DateText, getattr(one, "span", one)) for one in asked if isinstance(one, str)
+        values = self.value if self.operator == "$in" else (self.value,)
+        return frozenset(map(name_of, values)) | {
+            (DateText, getattr(value, "span", value)) for value in values if isinstance(value, str)
         }
 
 
@@ -160,7 +160,7 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
     check_stored_text(key, f"filter: key {key!r:.60}")
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         if isinstance(value, Mapping) and _has_operators(value):
-            return _join([_parse_value((*keys, name), one) for name, one in value.items()])
+            return _join([_parse_value((*keys, name), operand) for name, operand in value.items()])
         return _compare(keys, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
@@ -172,11 +172,11 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
                 f"filter: {key!r:.60} has the unknown operator {name!r:.60}; expected one of "
                 f"{[*_OPERATORS, '$not']}."
             )
-        where = f"filter: {name} of {key!r:.60}"
+        subject = f"filter: {name} of {key!r:.60}"
         if name in ("$in", "$nin"):
-            limit: Any = tuple(normalise_value(one, where) for one in _as_list(name, operand))
+            limit: Any = tuple(normalise_value(item, subject) for item in _as_list(name, operand))
         else:
-            limit = normalise_value(operand, where)
+            limit = normalise_value(operand, subject)
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
         is_text = isinstance(limit, str) and not hasattr(operand, "__index__")
@@ -199,9 +199,9 @@ def _compare(keys: tuple[str, ...], operator: Operator, value: Any) -> Compare: 
     """
     if operator not in ("$eq", "$in"):
         return Compare(keys, operator, value)
-    asked = value if operator == "$in" else (value,)
-    forms = tuple(form for one in asked for form in _forms(one))
-    return Compare(keys, *((operator, value) if len(forms) == len(asked) else ("$in", forms)))
+    operands = value if operator == "$in" else (value,)
+    forms = tuple(form for operand in operands for form in _forms(operand))
+    return Compare(keys, *((operator, value) if len(forms) == len(operands) else ("$in", forms)))
 
 
 def _forms(value: object) -> Iterable[object]:
@@ -243,13 +243,13 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
         [part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts]
     )
     longest = max((len(value) for value in atoms if isinstance(value, str)), default=0)
-    for what, most, count in (
+    for kind, limit, count in (
         ("conditions", conditions, len(parts)),
         ("values", values, len(atoms)),
         ("characters in a key or a value", length, longest),
     ):
-        if count > most:
-            raise ValueError(f"filter: expected at most {most:,} {what}, got {count:,}.")
+        if count > limit:
+            raise ValueError(f"filter: expected at most {limit:,} {kind}, got {count:,}.")
 
 
 def _atoms(value: object) -> list[object]:
@@ -257,14 +257,14 @@ def _atoms(value: object) -> list[object]:
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple) and value:
-        return [atom for one in value for atom in _atoms(one)]
+        return [atom for item in value for atom in _atoms(item)]
     return [value]
 
 
 def leaves(condition: Condition) -> list[Compare | HasId | Callable[[Passage], bool]]:
     """Return the conditions that a condition joins, at any depth."""
     if isinstance(condition, Join):
-        return [leaf for one in condition.conditions for leaf in leaves(one)]
+        return [leaf for part in condition.conditions for leaf in leaves(part)]
     return [condition]
 
 
@@ -285,7 +285,7 @@ def key_of(condition: Condition) -> Hashable | None:
         case Compare(keys, operator, value):
             operands = value if operator == "$in" else (value,)
             # A date is compared as a moment, its text as a text.
-            names = ((isinstance(one, DateText), name_of(one)) for one in operands)
+            names = ((isinstance(operand, DateText), name_of(operand)) for operand in operands)
             return keys, operator, tuple(names)
         case HasId(ids):
             return "$id", ids
@@ -324,7 +324,7 @@ def _is_always(condition: Condition, *, holds: bool) -> bool:
     """Return whether a condition holds whatever the passage, or never does, as it is empty."""
     match condition:
         case Join(kind, conditions):
-            parts = [_is_always(one, holds=holds != (kind == "not")) for one in conditions]
+            parts = [_is_always(part, holds=holds != (kind == "not")) for part in conditions]
             return all(parts) if (kind != "or") == holds else any(parts)
         case Compare(_, "$in", ()) | HasId(()):
             return not holds
@@ -333,10 +333,10 @@ def _is_always(condition: Condition, *, holds: bool) -> bool:
 
 def ids_of(condition: Condition) -> list[str]:
     """Return the ids that a condition asks for besides other things; none if it asks for none."""
-    joined = condition.conditions if isinstance(condition, Join) else (condition,)
+    parts = condition.conditions if isinstance(condition, Join) else (condition,)
     if isinstance(condition, Join) and condition.kind != "and":
         return []
-    return next(([*one.ids] for one in joined if isinstance(one, HasId)), [])
+    return next(([*part.ids] for part in parts if isinstance(part, HasId)), [])
 
 
 def all_of(*filters: Filter | None) -> Filter | None:
@@ -347,10 +347,10 @@ def all_of(*filters: Filter | None) -> Filter | None:
     >>> all_of({"lang": "en"}, None, {"year": 2024})
     {'$and': [{'lang': 'en'}, {'year': 2024}]}
     """
-    given = [filter for filter in filters if filter is not None]
-    if len(given) < 2:
-        return given[0] if given else None
-    return {"$and": given}
+    parts = [filter for filter in filters if filter is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return {"$and": parts}
 
 
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere
@@ -389,11 +389,11 @@ def translate(
     def write(condition: Condition) -> _T | None:
         match condition:
             case Join("and" | "or" as kind, conditions):
-                parts = [write(one) for one in conditions]
-                known = [part for part in parts if part is not None]
-                if (kind == "or" and len(known) < len(parts)) or not known:
+                parts = [write(part) for part in conditions]
+                terms = [part for part in parts if part is not None]
+                if (kind == "or" and len(terms) < len(parts)) or not terms:
                     return None
-                return known[0] if len(known) == 1 else join(f"${kind}", known)
+                return terms[0] if len(terms) == 1 else join(f"${kind}", terms)
             case HasId(asked) if ids:
                 return leaf("$id", "$in", [*asked])
             case Compare((key,), operator, value) if operator in _SHARED:
@@ -424,17 +424,17 @@ def matches(condition: Condition, passage: Passage) -> bool:
         case HasId():
             return passage.id in condition.known
         case Join(kind, conditions):
-            found = (matches(one, passage) for one in conditions)
-            return all(found) if kind == "and" else any(found) != (kind == "not")
+            results = (matches(part, passage) for part in conditions)
+            return all(results) if kind == "and" else any(results) != (kind == "not")
     return bool(condition(passage))
 
 
 def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages of another's store that match, each once; see `comparable`."""
     return [
-        one
-        for one in {passage.id: passage for passage in passages}.values()
-        if matches(condition, Passage(one.id, one.text, comparable(one.metadata)))
+        passage
+        for passage in {passage.id: passage for passage in passages}.values()
+        if matches(condition, Passage(passage.id, passage.text, comparable(passage.metadata)))
     ]
 
 
@@ -452,7 +452,7 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
     value: Any = metadata
     for name in condition.keys:
         value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
-    operator, asked = condition.operator, condition.value
+    operator, operand = condition.operator, condition.value
     match operator:
         case "$eq" | "$in":
             return not condition.names.isdisjoint(names_of(value))
@@ -460,9 +460,9 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
             return value is not _MISSING and value is not None
         case "$contains":
             if isinstance(value, str):
-                return isinstance(asked, str) and asked in value
-            return isinstance(value, list) and name_of(asked) in map(name_of, value)
-    return _is_on_side(value, operator, asked)
+                return isinstance(operand, str) and operand in value
+            return isinstance(value, list) and name_of(operand) in map(name_of, value)
+    return _is_on_side(value, operator, operand)
 
 
 def name_of(value: object) -> Hashable:
@@ -492,7 +492,7 @@ def names_of(value: object) -> tuple[Hashable, ...]:
 
 def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     """Return whether a value is on one side of a limit of the same kind."""
-    left: Any = value
+    operand: Any = value
     if isinstance(limit, DateText):
         if (date := as_date(value)) is None:
             return False
@@ -502,4 +502,4 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     kind = next((kind for kind in kinds if isinstance(limit, kind)), object)
     if not isinstance(value, kind) or isinstance(value, bool) != isinstance(limit, bool):
         return False
-    return bool(ORDERS[operator](left, limit))
+    return bool(ORDERS[operator](operand, limit))

@@ -42,8 +42,8 @@ class DateText(str):
     def span(self) -> tuple[int, int]:
         """Its first microsecond since 1970 in UTC, and the first one after it, or after its day."""
         moment = datetime.datetime.fromisoformat(self)
-        first = (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
-        return first, first + (_DAY // _MICROSECOND if len(self) == len("2024-01-31") else 1)
+        start = (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
+        return start, start + (_DAY // _MICROSECOND if len(self) == len("2024-01-31") else 1)
 
 
 def as_date(value: object) -> DateText | None:
@@ -76,7 +76,7 @@ def restore_dates(metadata: dict[str, Any], dates: Sequence[str]) -> None:
     metadata |= {key: DateText(metadata[key]) for key in dates}
 
 
-def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
+def normalise(metadata: Mapping[Any, Any], subject: str) -> dict[str, Any]:
     """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
     Dates and times become ISO 8601 strings, which filters by a date compare as moments
@@ -87,7 +87,7 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     Parameters
     ----------
     metadata : mapping
-    where : str
+    subject : str
         Name of the argument, for error messages.
 
     Raises
@@ -107,25 +107,25 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
 dict, which are what a saved index keeps, got set; convert it first.
     """
-    made: dict[str, Any] = _value(metadata, where, 0)
-    return made
+    values: dict[str, Any] = _value(metadata, subject, 0)
+    return values
 
 
-def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
+def normalise_value(value: object, subject: str) -> Any:  # noqa: ANN401
     """Convert one value as `normalise` does, with its errors; ValueError if it is NaN."""
     if type(value) is str:  # the most frequent by far
-        return check_stored_text(value, where)
+        return check_stored_text(value, subject)
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
-        raise ValueError(f"{where}: expected a finite number, got {value}; ask for None.")
-    return _value(value, where, 0)
+        raise ValueError(f"{subject}: expected a finite number, got {value}; ask for None.")
+    return _value(value, subject, 0)
 
 
-def check_stored_text(text: str, where: str) -> str:
+def check_stored_text(text: str, subject: str) -> str:
     """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
-    check_unicode(text, where)
+    check_unicode(text, subject)
     if "\0" in text:
         raise ValueError(
-            f"{where} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "
+            f"{subject} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "
             "clean it with value.replace('\\0', ' ')."
         )
     return str.__str__(text)  # of a subclass, too
@@ -147,36 +147,36 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.time) else value
 
 
-def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
+def _value(value: object, subject: str, depth: int) -> Any:  # noqa: ANN401
     value = _plain(value)
     if value is None or isinstance(value, bool | DateText):
         return value
     if isinstance(value, str):
-        return check_stored_text(value, where)
+        return check_stored_text(value, subject)
     if isinstance(value, int):
         return int(value) if abs(value) <= _EXACT else str(int(value))  # engines would round it
     if isinstance(value, float):
         if math.isinf(value):
-            raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
+            raise ValueError(f"{subject}: expected a finite number, got {value}; leave it out.")
         return float(value)
     if depth > DEEPEST:
         raise ValueError(
-            f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
-            "deeper, or contains itself."
+            f"{subject[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is "
+            "nested deeper, or contains itself."
         )
     if isinstance(value, (list, tuple)):
-        return [_value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+        return [_value(item, f"{subject}[{i}]", depth + 1) for i, item in enumerate(value)]
     if not isinstance(value, Mapping):
         raise TypeError(
-            f"{where}: expected a string, number, boolean, date, None, list or dict, which are "
+            f"{subject}: expected a string, number, boolean, date, None, list or dict, which are "
             f"what a saved index keeps, got {type(value).__name__}; convert it first."
         )
     out = {}
     for key, item in value.items():
         if not isinstance(key, str):
             raise TypeError(
-                f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
+                f"{subject}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
             )
-        name = check_stored_text(key, f"{where}, a key")
-        out[name] = _value(item, f"{where}[{name!r:.60}]", depth + 1)
+        name = check_stored_text(key, f"{subject}, a key")
+        out[name] = _value(item, f"{subject}[{name!r:.60}]", depth + 1)
     return out

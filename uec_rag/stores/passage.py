@@ -83,7 +83,7 @@ def hash_text(text: str) -> str:
 
 def text_keys(passages: Iterable[Passage]) -> NDArray[np.uint64]:
     """Return a number for the text of each passage, by which copies are told without reading it."""
-    return np.array([int(hash_text(one.text), 16) for one in passages], dtype=np.uint64)
+    return np.array([int(hash_text(passage.text), 16) for passage in passages], dtype=np.uint64)
 
 
 def make_passages(
@@ -121,35 +121,35 @@ def last_of_each(passages: Sequence[Passage]) -> list[int]:
 
     ValueError if an id is given with two texts.
     """
-    kept = dict[str, int]()
+    positions = dict[str, int]()
     for position, passage in enumerate(passages):
-        before = kept.pop(passage.id, None)
+        before = positions.pop(passage.id, None)
         if before is not None and passages[before].text != passage.text:
             raise ValueError(
                 f"ids: {passage.id!r} is given twice, with the texts "
                 f"{passages[before].text!r:.60} and {passage.text!r:.60}; expected one text for "
                 "an id. Nothing was added."
             )
-        kept[passage.id] = position
-    return [*kept.values()]
+        positions[passage.id] = position
+    return [*positions.values()]
 
 
 class Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
-def check_passage(passage: Passage, where: str = "") -> Passage:
-    """Check one passage, and copy its metadata, which messages call `where`.
+def check_passage(passage: Passage, subject: str = "") -> Passage:
+    """Check one passage, and copy its metadata, which messages call `subject`.
 
     TypeError or ValueError if it is not a passage, or could not be saved.
     """
     check_type(passage, Passage, "passages", "Passage objects")
-    name, text, where = passage.id, passage.text, where or f"metadata of {passage.id!r}"
+    name, text, subject = passage.id, passage.text, subject or f"metadata of {passage.id!r}"
     if not isinstance(name, str) or not name:
         raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
     check_stored_text(name, f"ids: {name!r:.60}")
     if not isinstance(text, str):
         raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
     check_stored_text(text, f"text of {name!r}: {text!r:.60}")
-    check_type(passage.metadata, Mapping, where, "a mapping")
-    return Passage(name, text, Checked(normalise(passage.metadata, where)))
+    check_type(passage.metadata, Mapping, subject, "a mapping")
+    return Passage(name, text, Checked(normalise(passage.metadata, subject)))

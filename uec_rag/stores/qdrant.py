@@ -121,8 +121,8 @@ class QdrantStore(CandidateStore):
         candidates: int = CANDIDATES,
         **settings: Any,
     ) -> None:
-        given = [one for one in (location, path, url, client) if one is not None]
-        if len(given) != 1 or location not in (None, ":memory:"):
+        places = [place for place in (location, path, url, client) if place is not None]
+        if len(places) != 1 or location not in (None, ":memory:"):
             raise ValueError(
                 "location, path, url: expected exactly one of location=':memory:', path='FOLDER' "
                 "and url='http://HOST:PORT'."
@@ -138,8 +138,8 @@ class QdrantStore(CandidateStore):
         self._client = client or QdrantClient(
             location=location, path=folder, url=url, api_key=api_key
         )
-        where = url or (":memory:" if path is None else as_path(path))
-        self.address = f"{where}/{collection}"
+        address = url or (":memory:" if path is None else as_path(path))
+        self.address = f"{address}/{collection}"
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
         self._was_there, self._is_view = False, False
@@ -151,10 +151,10 @@ class QdrantStore(CandidateStore):
 
     # Requests
 
-    def _ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+    def _ask(self, method: Callable[..., _T], *arguments: Any, **keywords: Any) -> _T:
         """Call Qdrant; ConnectionError if it is unreachable or refuses."""
         try:
-            return method(*arguments, **named)
+            return method(*arguments, **keywords)
         except (ResponseHandlingException, UnexpectedResponse) as error:
             message = str(error).replace(self._key, "***") if self._key else str(error)
         # Outside `except`, so that a request with its key is not the context.
@@ -176,23 +176,23 @@ class QdrantStore(CandidateStore):
         config = self._ask(self._client.get_collection, self._name).config
         self._was_there = True
         try:
-            found = _Collection.restore((config.metadata or {}).get(_METADATA) or {})
+            collection = _Collection.restore((config.metadata or {}).get(_METADATA) or {})
         except ValueError as error:
             raise ValueError(
                 f"collection: {self._name!r} exists and was not created by this version of "
                 "uec_rag; choose another name, and index the documents again."
             ) from error
-        own = fingerprint or self._fingerprint
-        if own not in (None, found.ensemble) and self._count():
-            check_same(found.ensemble, str(own))
-        return found
+        expected = fingerprint or self._fingerprint
+        if expected not in (None, collection.ensemble) and self._count():
+            check_same(collection.ensemble, str(expected))
+        return collection
 
     def _count(self) -> int:
         """Return the number of all points."""
         return self._ask(self._client.count, self._name, exact=True).count
 
     def _points(
-        self, where: models.Filter | None = None, *, vectors: bool = False
+        self, condition: models.Filter | None = None, *, vectors: bool = False
     ) -> Iterator[models.Record]:
         """Yield the points that match a filter of Qdrant, with vectors and words if asked for.
 
@@ -203,7 +203,7 @@ class QdrantStore(CandidateStore):
             points, offset = self._ask(
                 self._client.scroll,
                 self._name,
-                scroll_filter=where,
+                scroll_filter=condition,
                 limit=_READ,
                 offset=offset,
                 with_payload=vectors or _PASSAGE,
@@ -241,16 +241,16 @@ class QdrantStore(CandidateStore):
         """Yield the points of a view."""
         condition = filters.parse(self._filter)
         points = self._points(self._where(), vectors=vectors)
-        return (one for one in points if filters.matches(condition, _passage_of(one)))
+        return (point for point in points if filters.matches(condition, _passage_of(point)))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
-        found = {passage.id: passage for passage in map(_passage_of, self._points(_having(ids)))}
-        return [found[id_] for id_ in ids if id_ in found]
+        passages = {passage.id: passage for passage in map(_passage_of, self._points(_having(ids)))}
+        return [passages[id_] for id_ in ids if id_ in passages]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        points = {_passage_of(one).id: one for one in self._points(_having(ids), vectors=True)}
+        points = {_passage_of(p).id: p for p in self._points(_having(ids), vectors=True)}
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
@@ -269,14 +269,14 @@ class QdrantStore(CandidateStore):
         collection = self._collection()
         schema = Schema() if collection is None else collection.schema
         mean, scales = (
-            np.array([one.vector[name] for one in points], np.float32).reshape(len(points), size)
+            np.array([p.vector[name] for p in points], np.float32).reshape(len(points), size)
             for name, size in ((_MEAN, schema.dimension), (_SCALES, schema.scales))
         )
         terms = []
         for block, scale in enumerate(schema.words):
-            held = [np.array(one.payload[_words_name(block)], dtype=np.int64) for one in points]
-            made = Terms.from_keys([keys.view(np.uint64) for keys in held])
-            terms.append(made.scale_by(np.float32(scale)))
+            ints = [np.array(p.payload[_words_name(block)], dtype=np.int64) for p in points]
+            words = Terms.from_keys([keys.view(np.uint64) for keys in ints])
+            terms.append(words.scale_by(np.float32(scale)))
         return Gaussian.from_factors(
             mean, scales, schema.profile, widths=schema.widths, terms=terms
         )
@@ -287,12 +287,12 @@ class QdrantStore(CandidateStore):
         It is taken again when the number of passages has changed by a tenth.
         """
         count = self._count()
-        before, known = [(0, list[Frequencies]()), *self._frequencies][-1]
+        before, frequencies = [(0, list[Frequencies]()), *self._frequencies][-1]
         if 10 * abs(count - before) > before:
             sample = self._gaussians([*islice(self._points(vectors=True), _SAMPLE)])
-            known = [*map(Frequencies.from_terms, sample.terms)]
-            self._frequencies[:] = [(count, known)]
-        return known
+            frequencies = [*map(Frequencies.from_terms, sample.terms)]
+            self._frequencies[:] = [(count, frequencies)]
+        return frequencies
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Fetch the candidates of one query as a view.
@@ -304,10 +304,10 @@ class QdrantStore(CandidateStore):
         if collection is None:
             return View.empty()
         collection.schema.check_query(query)
-        asked: dict[str, Any] = {_MEAN: query.mean[0].tolist()}
+        vectors: dict[str, Any] = {_MEAN: query.mean[0].tolist()}
         for block, terms in enumerate(query.terms):
             if len(terms.keys):
-                asked[_words_name(block)] = _sparse(terms.keys, terms.weights)
+                vectors[_words_name(block)] = _sparse(terms.keys, terms.weights)
         requests = [
             models.QueryRequest(
                 query=vector,
@@ -317,7 +317,7 @@ class QdrantStore(CandidateStore):
                 with_payload=True,
                 with_vector=[_MEAN, _SCALES],
             )
-            for name, vector in asked.items()
+            for name, vector in vectors.items()
         ]
         frequencies = self._learn_words() if query.terms else []
         answers = self._ask(self._client.query_batch_points, self._name, requests)
@@ -359,8 +359,8 @@ class QdrantStore(CandidateStore):
             self._create(collection)
         collection.schema.check(gaussians)
         for start in range(0, len(passages), _BATCH):
-            some = slice(start, start + _BATCH)
-            points = [*_points_of(passages[some], gaussians[some])]
+            rows = slice(start, start + _BATCH)
+            points = [*_points_of(passages[rows], gaussians[rows])]
             self._ask(self._client.upsert, self._name, points, wait=True)
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -370,9 +370,9 @@ class QdrantStore(CandidateStore):
         removed = 0
         for start in range(0, len(ids), _READ):
             there = [point.id for point in self._points(_having(ids[start : start + _READ]))]
-            chosen = models.PointIdsList(points=there)
+            selector = models.PointIdsList(points=there)
             if there:
-                self._ask(self._client.delete, self._name, chosen, wait=True)
+                self._ask(self._client.delete, self._name, selector, wait=True)
             removed += len(there)
         return removed
 
@@ -380,15 +380,15 @@ class QdrantStore(CandidateStore):
         if self._is_view:
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
-    def _create(self, wanted: _Collection) -> None:
+    def _create(self, collection: _Collection) -> None:
         """Create the collection, in place of an empty one for other Gaussians."""
-        schema, there = wanted.schema, self._collection()
+        schema, there = collection.schema, self._collection()
         if not schema.dimension:
             raise ValueError(
                 "store: Qdrant needs vectors, and this ensemble has only words; add an encoder to "
                 "it, or use a LocalStore."
             )
-        if there == wanted:
+        if there == collection:
             return
         if there is not None:
             self._ask(self._client.delete_collection, self._name)
@@ -404,7 +404,7 @@ class QdrantStore(CandidateStore):
                 ),
             },
             sparse_vectors_config={_words_name(at): words for at in range(len(schema.words))},
-            metadata={_METADATA: wanted.metadata()},
+            metadata={_METADATA: collection.metadata()},
             **self._settings,
         )
         self._was_there = True
@@ -472,8 +472,8 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             },
         }
         for block, terms in enumerate(gaussians.terms):
-            name, some = _words_name(block), slice(*terms.starts[row : row + 2])
-            keys, counts = terms.keys[some], terms.weights[some]
+            name, span = _words_name(block), slice(*terms.starts[row : row + 2])
+            keys, counts = terms.keys[span], terms.weights[span]
             if len(keys):
                 vector[name] = _sparse(keys, counts / (counts + K1))
             # Qdrant has no unsigned integers.
@@ -506,8 +506,8 @@ def qdrant_filter(filter: Filter, place: str, *, ids: bool = False) -> models.Fi
     """
 
     def join(kind: str, parts: list[models.Filter]) -> models.Filter:
-        every: list[Any] = [*parts]
-        return models.Filter(must=every) if kind == "$and" else models.Filter(should=every)
+        terms: list[Any] = [*parts]
+        return models.Filter(must=terms) if kind == "$and" else models.Filter(should=terms)
 
     def leaf(key: str, operator: str, operand: Any) -> models.Filter:  # noqa: ANN401
         if key == "$id":
@@ -515,20 +515,20 @@ def qdrant_filter(filter: Filter, place: str, *, ids: bool = False) -> models.Fi
         if not (key.isascii() and key.isidentifier()):  # it would be taken for a path
             return models.Filter()
         values = operand if operator == "$in" else [operand]
-        texts = [one for one in values if isinstance(one, str)]
+        texts = [value for value in values if isinstance(value, str)]
         kinds = bool if len(texts) > _MANY_TEXTS else (str, bool)
         matches: list[Any] = [models.MatchValue(value=v) for v in values if isinstance(v, kinds)]
         if kinds is bool:
             matches.append(models.MatchAny(any=texts))
         field = f"{place}.{key}"
         fits: list[Any] = [models.FieldCondition(key=field, match=match) for match in matches]
-        for one in values:
-            if not isinstance(one, str):
-                slack = abs(one) * 1e-9 + 1e-300  # Qdrant changes some floats
-                least = None if operator in ("$lt", "$lte") else one - slack
-                most = None if operator in ("$gt", "$gte") else one + slack
-                near = models.Range(gte=least, lte=most)
-                fits.append(models.FieldCondition(key=field, range=near))
+        for value in values:
+            if not isinstance(value, str):
+                slack = abs(value) * 1e-9 + 1e-300  # Qdrant changes some floats
+                low = None if operator in ("$lt", "$lte") else value - slack
+                high = None if operator in ("$gt", "$gte") else value + slack
+                limits = models.Range(gte=low, lte=high)
+                fits.append(models.FieldCondition(key=field, range=limits))
         return models.Filter(should=fits)
 
     return filters.translate(filter, leaf, join, ids=ids)

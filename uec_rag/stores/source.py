@@ -69,11 +69,11 @@ class Source:
         Returns up to `count` passages, to fit the ensemble on and to count their words.
     find_by_vector : callable(vector, filter) -> sequence of Passage, or None
         As `find`, for a question's vector by the source's own embedding.
-    own : embedding or None
+    embedding : embedding or None
         The source's own embedding.
     stored : Vectors or None
         Returns the vectors that are there: of this embedding, and perhaps of the encoders.
-    theirs : object
+    origin : object
         The store or retriever itself, by which a fit over it is found again.
     """
 
@@ -83,9 +83,9 @@ class Source:
     get: Callable[[list[str]], Sequence[Passage]] | None = None
     sample: Callable[[int], Sequence[Passage]] | None = None
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
-    own: object = None
+    embedding: object = None
     stored: Vectors | None = None
-    theirs: object = None
+    origin: object = None
 
 
 @dataclass(eq=False)
@@ -111,7 +111,7 @@ class Search:
         The number of candidates.
     place : callable() -> str
         Returns where the store reads texts from, for messages.
-    every : callable() -> sequence of Passage, or None
+    list_all : callable() -> sequence of Passage, or None
         Lists all passages, if they are in this process.
     exact : callable(question, own, count) -> sequence of Passage, or None
         As `ask`, without an index that may return fewer than there are.
@@ -122,11 +122,11 @@ class Search:
     translate: Callable[[Filter], Any]
     count: int
     place: Callable[[], str]
-    every: Callable[[], Sequence[Passage]] | None = None
+    list_all: Callable[[], Sequence[Passage]] | None = None
     exact: Callable[[Any, Any, int], Sequence[Passage]] | None = None
-    _most: float = math.inf  # that the store was seen to give at once
+    _limit: float = math.inf  # that the store was seen to give at once
     _sound: set[Hashable] = field(default_factory=set)  # conditions seen to leave out nothing
-    _said: set[object] = field(default_factory=set)
+    _warnings: set[object] = field(default_factory=set)
 
     def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
         """Return the candidates for a question, or its vector, that match a filter.
@@ -134,101 +134,101 @@ class Search:
         They are `Incomplete` if others may match. ValueError if no candidate has a text.
         """
         if not filter:
-            found = self._plain(question, self.count)
-            if self._is_cut(question, found, self.count):
-                warn_once(self._said, "cut", _CUT.format(self.name, len(found), self.count))
-                return Incomplete(found)
-            return found
+            pool = self._plain(question, self.count)
+            if self._is_cut(question, pool, self.count):
+                warn_once(self._warnings, "cut", _CUT.format(self.name, len(pool), self.count))
+                return Incomplete(pool)
+            return pool
         condition, many, trouble = parse(filter), max(_MANY, self.count), ""
-        kept, own, is_all = list[Passage](), None, True
+        hits, terms, is_all = list[Passage](), None, True
         try:
-            own = self.translate(filter)
-            for count in () if own is None else (self.count, many):
-                found = self._ask(question, own, count)
-                kept, is_all = matching(condition, found), len(found) < min(count, self._most)
-                if len(kept) >= self.count or is_all:
+            terms = self.translate(filter)
+            for count in () if terms is None else (self.count, many):
+                pool = self._ask(question, terms, count)
+                hits, is_all = matching(condition, pool), len(pool) < min(count, self._limit)
+                if len(hits) >= self.count or is_all:
                     break
         except Exception as error:
             trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
         key = key_of(condition)
-        is_sound = own is not None and is_all and not trouble and key in self._sound
-        if len(kept) >= self.count or is_sound:
-            return kept[: self.count]
-        found = self.every() if self.every else self._plain(question, many)
-        known = {passage.id for passage in kept}
-        missed = [one for one in matching(condition, found) if one.id not in known]
-        is_few = len(known) + len(missed) < self.count  # else the nearest that match are known
-        if not trouble and missed and own is not None:
-            trouble = f"leaves out {len(missed)} passages that match"
-        elif not trouble and (not is_all or own is None) and len(found) >= many and is_few:
+        is_sound = terms is not None and is_all and not trouble and key in self._sound
+        if len(hits) >= self.count or is_sound:
+            return hits[: self.count]
+        pool = self.list_all() if self.list_all else self._plain(question, many)
+        ids = {p.id for p in hits}
+        misses = [p for p in matching(condition, pool) if p.id not in ids]
+        is_few = len(ids) + len(misses) < self.count  # else the nearest that match are known
+        if not trouble and misses and terms is not None:
+            trouble = f"leaves out {len(misses)} passages that match"
+        elif not trouble and (not is_all or terms is None) and len(pool) >= many and is_few:
             trouble = "cannot run all of it"
-        elif not trouble and is_few and self._is_cut(question, found, many):
-            trouble = f"returns {len(found)} passages of {many} that it is asked for, and has more"
+        elif not trouble and is_few and self._is_cut(question, pool, many):
+            trouble = f"returns {len(pool)} passages of {many} that it is asked for, and has more"
         if trouble:
-            self._say(condition, trouble, len(found), len(known) + len(missed))
+            self._say(condition, trouble, len(pool), len(ids) + len(misses))
         elif key is not None and len(self._sound) < _MANY:
             self._sound.add(key)
         # All of those that are in this process, since their order is that of nothing.
-        best = [*kept, *missed][: many if self.every else self.count]
-        return Incomplete(best) if trouble and not self.every else best
+        best = [*hits, *misses][: many if self.list_all else self.count]
+        return Incomplete(best) if trouble and not self.list_all else best
 
     def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
         return _with_text(self._ask(question, None, count), self.name, self.place)
 
-    def _ask(self, question: Any, own: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
-        found = self._ask_for(question, own, count)
-        if len(found) < count and self.exact is not None:
-            found = self.exact(question, own, count)
-        return found
+    def _ask(self, question: Any, translation: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
+        passages = self._ask_for(question, translation, count)
+        if len(passages) < count and self.exact is not None:
+            passages = self.exact(question, translation, count)
+        return passages
 
-    def _ask_for(self, question: Any, own: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
+    def _ask_for(self, question: Any, translation: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
         """Ask for a number of candidates or, if the store refuses it, for as many as it gives.
 
         It may give no more than it has, or than its service allows. What is known of that is tried
         first, with one more, since it may have grown.
         """
-        known = int(min(self._most, count))
-        found: Sequence[Passage] = []
-        guess, given, refused, trouble = min(known + 1, count), 0, count + 1, None
-        while refused - given > 1:
+        limit = int(min(self._limit, count))
+        passages: Sequence[Passage] = []
+        guess, floor, ceiling, trouble = min(limit + 1, count), 0, count + 1, None
+        while ceiling - floor > 1:
             try:
-                found, given = self.ask(question, own, guess), guess
+                passages, floor = self.ask(question, translation, guess), guess
             except Exception as error:
                 trouble = trouble or error
                 if guess == 1:  # so it is not the number
                     raise trouble from None
-                refused = guess
-            if refused > count:
+                ceiling = guess
+            if ceiling > count:
                 guess = count
-            elif given:
-                guess = (given + refused) // 2
+            elif floor:
+                guess = (floor + ceiling) // 2
             else:
-                guess = known if known < refused else 1
-        if trouble or given > self._most:
-            self._most = given if trouble else math.inf
-        return found
+                guess = limit if limit < ceiling else 1
+        if trouble or floor > self._limit:
+            self._limit = floor if trouble else math.inf
+        return passages
 
-    def _is_cut(self, question: Any, found: Sequence[Passage], count: int) -> bool:  # noqa: ANN401
+    def _is_cut(self, question: Any, passages: Sequence[Passage], count: int) -> bool:  # noqa: ANN401
         """Return whether there are more passages than the fewer ones that a search returned.
 
         Then what is near another question is not among them.
         """
-        if len(found) >= count or self.exact or self.every:
+        if len(passages) >= count or self.exact or self.list_all:
             return False
-        other: Any = PROBES[0]
+        contrast: Any = PROBES[0]
         if hasattr(question, "embedding"):  # LlamaIndex's
-            other = replace(question, embedding=[-one for one in question.embedding])
+            contrast = replace(question, embedding=[-number for number in question.embedding])
         elif not isinstance(question, str):
-            other = [-one for one in question]
-        known = {passage.id for passage in found}
-        return any(one.id not in known for one in self._ask_for(other, None, count))
+            contrast = [-number for number in question]
+        ids = {passage.id for passage in passages}
+        return any(passage.id not in ids for passage in self._ask_for(contrast, None, count))
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
-        asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
-        keys = ", ".join(sorted({repr(".".join(path)) for path, _ in asked})) or "a function"
+        pairs = [(p.keys, p.operator) for p in leaves(condition) if isinstance(p, Compare)]
+        keys = ", ".join(sorted({repr(".".join(path)) for path, _ in pairs})) or "a function"
         warn_once(
-            self._said,
-            (trouble[:6], *asked),
+            self._warnings,
+            (trouble[:6], *pairs),
             f"filter by {keys}: {self.name} {trouble}, so {looked} of its passages were looked at "
             f"without it and filtered here; {match} match. Farther ones are not found; if it has "
             "an approximate index, let that look at more, or filter before it searches.",
@@ -246,15 +246,15 @@ class Incomplete(list[Passage]):
 
 
 def _with_text(
-    found: Sequence[Passage], name: str, place: Callable[[], str] = lambda: "it"
+    passages: Sequence[Passage], name: str, place: Callable[[], str] = lambda: "it"
 ) -> Sequence[Passage]:
     """Return passages, of which one at least must have a text; `place`: where it is read from."""
-    if found and not any(passage.text.strip() for passage in found):
+    if passages and not any(passage.text.strip() for passage in passages):
         raise ValueError(
             f"theirs: no candidate of {name} has a text, which is read from {place()}. Name the "
             "key that has it when you make the store."
         )
-    return found
+    return passages
 
 
 def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
@@ -264,13 +264,13 @@ def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> 
     """
 
     def enough(question: str, _: Filter | None) -> Sequence[Passage]:
-        found = _with_text(find(question), name)
-        if 0 < len({passage.id for passage in found}) < NEAREST:
+        passages = _with_text(find(question), name)
+        if 0 < len({passage.id for passage in passages}) < NEAREST:
             warn(
                 f"Fewer than {NEAREST} of {name} were found, so that confidence is unreliable. "
                 f"Let it find more, such as {NEAREST} by each of its parts."
             )
-        return found
+        return passages
 
     return Source(name, enough)
 
@@ -301,8 +301,8 @@ class SourceStore(CandidateStore):
         vectors, are_ours = source.vectors or source.stored, source.vectors is not None
         sample = source.sample if self.can_look_up else None
         # Shared by views.
-        self._mirror = Mirror(source.name, vectors, are_ours, sample, source.theirs)
-        self._seen: dict[str, Passage] | None = None  # in a view, those that were found
+        self._mirror = Mirror(source.name, vectors, are_ours, sample, source.origin)
+        self._memory: dict[str, Passage] | None = None  # in a view, those that were found
 
     def __str__(self) -> str:
         return self.source.name
@@ -318,16 +318,16 @@ class SourceStore(CandidateStore):
         """
         get, ids = self.source.get, ids_of(self._condition)
         with waiting():
-            found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
-        self.is_incomplete = isinstance(found, Incomplete)
-        listed = self._mirror.listed(self.uec.encoders, found)
+            pool = self.source.find(question, self._filter) if get is None or not ids else get(ids)
+        self.is_incomplete = isinstance(pool, Incomplete)
+        listed = self._mirror.listed(self.uec.encoders, pool)
         if get is not None and listed is not None and not ids:
-            known = {passage.id for passage in found}
-            more = listed.nearest(query, len(found), self._filter, known)
-            found = [*found, *get(more)] if more else found
-        stored = {p.id: p for p in found if p.text.strip() and p.id not in self._mirror.unusable}
-        if self._seen is not None:
-            self._seen |= stored
+            names = {passage.id for passage in pool}
+            nearest = listed.nearest(query, len(pool), self._filter, names)
+            pool = [*pool, *get(nearest)] if nearest else pool
+        stored = {p.id: p for p in pool if p.text.strip() and p.id not in self._mirror.unusable}
+        if self._memory is not None:
+            self._memory |= stored
         passages = [*stored.values()]
         if self._filter is not None:
             passages = matching(self._condition, passages)
@@ -346,10 +346,10 @@ class SourceStore(CandidateStore):
             usable = _usable(self.encode, passages)
             if not usable and len(passages) > 1:
                 raise
-        lost = {one.id for one in passages} - {one.id for one in usable}
+        lost = {passage.id for passage in passages} - {passage.id for passage in usable}
         self._mirror.unusable |= lost
-        what = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
-        warn_once(self._mirror.said, "zeros", f"{self.source.name}: {what}.")
+        note = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
+        warn_once(self._mirror.warnings, "zeros", f"{self.source.name}: {note}.")
         return usable, self.encode(usable) if usable else []
 
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
@@ -375,9 +375,9 @@ class SourceStore(CandidateStore):
 
     def with_ensemble(self, uec: UEC) -> Self:
         """Return the store with another fit of its ensemble."""
-        made = copy(self)
-        made.uec = uec
-        return made
+        store = copy(self)
+        store.uec = uec
+        return store
 
     @property
     def probes(self) -> Probes:
@@ -386,13 +386,13 @@ class SourceStore(CandidateStore):
         Of a store that has vectors of another model than its embedding, they are like no model's.
         """
         if self._mirror.probes is None:
-            own, stored = self.source.own, self.source.stored
-            found: Probes = ()
-            if is_langchain(own) or is_llama_index(own):
-                encoder, few = BlackBoxEncoder(own), self.examples(_FEW) if stored else []
-                is_other = Mirror("", stored).has_others(encoder, few)
-                found = (_FOREIGN if is_other else probe(encoder),)
-            self._mirror.probes = found
+            model, stored = self.source.embedding, self.source.stored
+            probes: Probes = ()
+            if is_langchain(model) or is_llama_index(model):
+                encoder, texts = BlackBoxEncoder(model), self.examples(_FEW) if stored else []
+                is_other = Mirror("", stored).has_others(encoder, texts)
+                probes = (_FOREIGN if is_other else probe(encoder),)
+            self._mirror.probes = probes
         return self._mirror.probes
 
     def snapshot(self, filter: Filter | None = None) -> Self:
@@ -403,7 +403,7 @@ class SourceStore(CandidateStore):
         view = copy(self)
         view._filter = all_of(self._filter, filter)
         view._condition = parse(view._filter or {})
-        view._seen = {} if self._seen is None else self._seen
+        view._memory = {} if self._memory is None else self._memory
         return view
 
     def bind(self, fingerprint: str) -> None:
@@ -418,17 +418,17 @@ class SourceStore(CandidateStore):
 
         Of a source that cannot look up ids, these are passages that this view has found.
         """
-        seen = self._seen or {}
-        known = {id_: seen[id_] for id_ in ids if id_ in seen}
-        missing = [id_ for id_ in ids if id_ not in known]
+        memory = self._memory or {}
+        passages = {id_: memory[id_] for id_ in ids if id_ in memory}
+        missing = [id_ for id_ in ids if id_ not in passages]
         if missing and self.source.get is not None:
-            known |= {passage.id: passage for passage in self.source.get(missing)}
-        return [known[id_] for id_ in ids if id_ in known]
+            passages |= {passage.id: passage for passage in self.source.get(missing)}
+        return [passages[id_] for id_ in ids if id_ in passages]
 
     def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
         """Hash the texts that the source has now."""
         view = copy(self)
-        view._seen = None
+        view._memory = None
         return CandidateStore.fingerprints(view, ids)
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
@@ -445,11 +445,11 @@ class SourceStore(CandidateStore):
 
     def missed(self, ids: Collection[str]) -> set[str]:
         """Return those of the ids that this view has not found."""
-        return {*ids} - {*(self._seen or {})}
+        return {*ids} - {*(self._memory or {})}
 
-    def examples(self, most: int = 2000) -> list[Passage]:
-        """Return up to `most` passages; none if the source cannot list them."""
-        return [] if self.source.sample is None else [*self.source.sample(most)]
+    def examples(self, limit: int = 2000) -> list[Passage]:
+        """Return up to `limit` passages; none if the source cannot list them."""
+        return [] if self.source.sample is None else [*self.source.sample(limit)]
 
     def corpus(self) -> str:
         """Return the hash of the source's name, by which a gate notices that it is another."""
@@ -458,8 +458,8 @@ class SourceStore(CandidateStore):
     def describe(self) -> dict[str, Any]:
         """Return which source it is, with the rarity of words."""
         words = [
-            [known.passages, known.length, {str(k): n for k, n in known.document_frequency.items()}]
-            for known in self.frequencies
+            [block.passages, block.length, {str(k): n for k, n in block.document_frequency.items()}]
+            for block in self.frequencies
         ]
         return {"store": "source", "address": self.source.name, "words": words}
 
@@ -488,11 +488,11 @@ class SourceStore(CandidateStore):
     add = delete = search = _refuse
 
 
-def _usable(encode: Callable[[list[Passage]], object], some: list[Passage]) -> list[Passage]:
+def _usable(encode: Callable[[list[Passage]], object], passages: list[Passage]) -> list[Passage]:
     """Find the passages that can be encoded, by halving."""
-    half = len(some) // 2
+    half = len(passages) // 2
     try:
-        encode(some)
+        encode(passages)
     except NoDirection:
-        return _usable(encode, some[:half]) + _usable(encode, some[half:]) if half else []
-    return some
+        return _usable(encode, passages[:half]) + _usable(encode, passages[half:]) if half else []
+    return passages

@@ -53,7 +53,7 @@ class Mirror:
         Whether they are said to be of these encoders; if not, they are used if they are.
     sample : callable(count) -> sequence of Passage, or None
         Lists passages, to count their words.
-    theirs : object
+    origin : object
         The store itself, whose words are counted once for all mirrors.
     are_of_these : bool or None
         Whether they are, once compared.
@@ -61,11 +61,11 @@ class Mirror:
         The ids of passages that are left out, since their vectors have no direction.
     words : Listed or None
         The words of its passages, once listed.
-    new : set of str
+    extras : set of str
         The ids of passages that were found, and were not listed.
     probes : Probes or None
         The vectors of a few texts by its own embedding, once found.
-    said : set
+    warnings : set
         What was said of the store.
     """
 
@@ -73,52 +73,52 @@ class Mirror:
     vectors: Vectors | None
     are_ours: bool = False
     sample: Callable[[int], Sequence[Passage]] | None = None
-    theirs: object = None
+    origin: object = None
     are_of_these: bool | None = None
     unusable: set[str] = field(default_factory=set)
     words: Listed | None = None
-    new: set[str] = field(default_factory=set)
+    extras: set[str] = field(default_factory=set)
     probes: Probes | None = None
-    said: set[object] = field(default_factory=set)
+    warnings: set[object] = field(default_factory=set)
 
     def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Encode passages, of which only what is not known here is encoded; errors as in `read`."""
-        known, listed = self.read(encoders, passages), self.listed(encoders)
+        blocks, listed = self.read(encoders, passages), self.listed(encoders)
         words = encode_words if listed is None else listed.encode
         of_words = iter(words(encoders, passages))
         texts = [passage.text for passage in passages]
         return [
             next(of_words)
             if isinstance(encoder, TermEncoder)
-            else known.get(position) or encoder.encode(texts, "passage")
+            else blocks.get(position) or encoder.encode(texts, "passage")
             for position, encoder in enumerate(encoders)
         ]
 
-    def listed(self, encoders: Sequence[Encoder], found: Sequence[Passage] = ()) -> Listed | None:
+    def listed(self, encoders: Sequence[Encoder], hits: Sequence[Passage] = ()) -> Listed | None:
         """Return the words of its passages, for all views and later retrievers over it.
 
         They are counted again once a tenth of those found is new. None if it cannot list any.
         """
-        by = [one.revision for one in encoders if isinstance(one, TermEncoder)]
+        keys = [encoder.revision for encoder in encoders if isinstance(encoder, TermEncoder)]
         if (listed := self.words) is None:
-            before = [made for of, own, made in [*_LISTED] if of is self.theirs and own == by]
-            self.words = listed = before[-1] if before else self._count(encoders, by)
+            before = [words for of, by, words in [*_LISTED] if of is self.origin and by == keys]
+            self.words = listed = before[-1] if before else self._count(encoders, keys)
         if listed is not None:
-            self.new |= {passage.id for passage in found} - listed.rows.keys()
-            if len(listed.rows) < _MOST_LISTED and 10 * len(self.new) > len(listed.rows):
-                self.new.clear()
-                self.words = listed = self._count(encoders, by) or listed
+            self.extras |= {passage.id for passage in hits} - listed.rows.keys()
+            if len(listed.rows) < _MOST_LISTED and 10 * len(self.extras) > len(listed.rows):
+                self.extras.clear()
+                self.words = listed = self._count(encoders, keys) or listed
         return listed
 
-    def _count(self, encoders: Sequence[Encoder], by: list[str]) -> Listed | None:
-        some = self.sample(_MOST_LISTED) if self.sample and by else []
-        if not some:
+    def _count(self, encoders: Sequence[Encoder], revisions: list[str]) -> Listed | None:
+        passages = self.sample(_MOST_LISTED) if self.sample and revisions else []
+        if not passages:
             return None
-        kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
-        made = Listed.count(kept, encoders)
-        if self.theirs is not None:
-            _LISTED.append((self.theirs, by, made))
-        return made
+        copies = [Passage(p.id, p.text, comparable(p.metadata)) for p in passages]
+        listed = Listed.count(copies, encoders)
+        if self.origin is not None:
+            _LISTED.append((self.origin, revisions, listed))
+        return listed
 
     def read(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> dict[int, Encoded]:
         """Return what encoders made of the passages, by their positions; not all are known.
@@ -138,54 +138,54 @@ class Mirror:
         except Exception as error:
             trouble = f" ({type(error).__name__}: {str(error).strip():.100})"
         is_known = np.array([stored.get(passage.id) is not None for passage in passages])
-        known = [*compress(passages, is_known)]
-        others = [passage.text for passage in compress(passages, ~is_known)]
-        if others:
-            what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
-            what = f"{self.name}: {what}. Their texts are encoded, and remembered."
-            if self.are_ours or known:
-                warn_once(self.said, "vectors", what)
-        if not known:
+        hits = [*compress(passages, is_known)]
+        misses = [passage.text for passage in compress(passages, ~is_known)]
+        if misses:
+            note = f"vectors are missing for {len(misses)} of {len(passages)} candidates{trouble}"
+            note = f"{self.name}: {note}. Their texts are encoded, and remembered."
+            if self.are_ours or hits:
+                warn_once(self.warnings, "vectors", note)
+        if not hits:
             return {}
-        units = self._split(encoders, [cast(Sequence[float], stored[one.id]) for one in known])
-        silent = {at for at, one in enumerate(encoders) if isinstance(one, SilentEncoder)}
+        units = self._split(encoders, [cast(Sequence[float], stored[hit.id]) for hit in hits])
+        silent = {at for at, encoder in enumerate(encoders) if isinstance(encoder, SilentEncoder)}
         if self.are_of_these is None and not silent:
-            self.are_of_these = self._are_of(encoders, units, known)
+            self.are_of_these = self._are_of(encoders, units, hits)
             if not self.are_of_these:
                 _log.info(
                     "uec_rag: %s: its vectors are of another model, so that texts are encoded, and "
                     "remembered.",
                     self.name,
                 )
-        found = dict[int, Encoded]()
+        results = dict[int, Encoded]()
         for position in units.keys() - silent if self.are_of_these else ():
             unit = units[position]
             matrix = np.empty((len(passages), unit.shape[1]), dtype=np.float32)
             matrix[is_known] = unit
-            if others:
-                matrix[~is_known] = encoders[position].encode(others, "passage").embedding
-            found[position] = Encoded(matrix, matrix)
-        return found
+            if misses:
+                matrix[~is_known] = encoders[position].encode(misses, "passage").embedding
+            results[position] = Encoded(matrix, matrix)
+        return results
 
     def _split(
         self, encoders: Sequence[Encoder], rows: Sequence[Sequence[float]]
     ) -> dict[int, FloatArray]:
         """Return the unit vectors of each encoder, by its position, that stored vectors hold."""
-        dense = [at for at, one in enumerate(encoders) if not isinstance(one, TermEncoder)]
-        widths, given = [encoders[at].dimension for at in dense], {*map(len, rows)}
-        if given == {*widths[:1]}:
+        dense = [at for at, encoder in enumerate(encoders) if not isinstance(encoder, TermEncoder)]
+        widths, lengths = [encoders[at].dimension for at in dense], {*map(len, rows)}
+        if lengths == {*widths[:1]}:
             dense, widths = dense[:1], widths[:1]
-        if given != {sum(widths)}:
+        if lengths != {sum(widths)}:
             if self.are_ours and dense:
                 raise ValueError(
                     f"vectors: expected {widths[0]} numbers each, as {encoders[dense[0]].name!r} "
-                    f"makes, got {sorted(given)}."
+                    f"makes, got {sorted(lengths)}."
                 )
             return {}
-        joined = check_vectors(rows, rows=len(rows), encoder=encoders[dense[0]].name)
+        matrix = check_vectors(rows, rows=len(rows), encoder=encoders[dense[0]].name)
         if len(dense) == 1:
-            return {dense[0]: joined}
-        parts = np.split(joined, np.cumsum(widths)[:-1], axis=1)
+            return {dense[0]: matrix}
+        parts = np.split(matrix, np.cumsum(widths)[:-1], axis=1)
         return {
             at: check_vectors(part, rows=len(rows), encoder=encoders[at].name)
             for at, part in zip(dense, parts, strict=True)
@@ -198,14 +198,14 @@ class Mirror:
         passages: Sequence[Passage],
     ) -> bool:
         """Return whether the first vector is what the encoders make of its text."""
-        some = [passage.text for passage in passages[:_COMPARED]]
+        texts = [passage.text for passage in passages[:_COMPARED]]
         for position, unit in units.items():
-            if _is_maker(encoder := encoders[position], some, unit[:1]):
+            if _is_maker(encoder := encoders[position], texts, unit[:1]):
                 continue
             if self.are_ours:
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
-                    f"another model in the store (for {some[0][:40]!r}), or of one whose last "
+                    f"another model in the store (for {texts[0][:40]!r}), or of one whose last "
                     "layer is not the identity. Embed the store's texts again, pass the "
                     "embedding that made them, or vectors=lambda ids: {} to encode its texts."
                 )
@@ -214,8 +214,8 @@ class Mirror:
 
     def has_others(self, encoder: Encoder, passages: Sequence[Passage]) -> bool:
         """Return whether passages have vectors, and others than an encoder makes of their texts."""
-        stored = self.vectors([one.id for one in passages]) if self.vectors and passages else {}
-        pairs = [(one.text, row) for one in passages if (row := stored.get(one.id)) is not None]
+        stored = self.vectors([p.id for p in passages]) if self.vectors and passages else {}
+        pairs = [(p.text, row) for p in passages if (row := stored.get(p.id)) is not None]
         units = self._split([encoder], [row for _, row in pairs]) if pairs else {}
         texts = [text for text, _ in pairs]
         return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
@@ -229,16 +229,16 @@ def _is_maker(encoder: Encoder, texts: Sequence[str], unit: FloatArray) -> bool:
 
     They are not if its last layer is not the identity: its features are unknown then.
     """
-    made = encoder.encode(texts[: len(unit)], "passage")
-    is_plain = np.array_equal(made.embedding, made.features)
-    return is_plain and are_same(encoder, texts, made.embedding, unit)
+    encoded = encoder.encode(texts[: len(unit)], "passage")
+    is_plain = np.array_equal(encoded.embedding, encoded.features)
+    return is_plain and are_same(encoder, texts, encoded.embedding, unit)
 
 
 def encode_words(encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
     """Count the words of passages, also of their titles and sources, for each encoder of words."""
     texts = [passage.with_source for passage in passages]
-    own = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
-    return [encoder.encode(texts, "passage") for encoder in own]
+    term_encoders = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
+    return [encoder.encode(texts, "passage") for encoder in term_encoders]
 
 
 def _says_the_same(before: Passage, now: Passage) -> bool:
@@ -273,33 +273,33 @@ class Listed:
     def count(cls, passages: Sequence[Passage], encoders: Sequence[Encoder]) -> Self:
         """Count the words of passages."""
         encoded = encode_words(encoders, passages)
-        terms = [block for one in encoded for block in one.blocks]
-        none = np.zeros((len(passages), 0), dtype=np.float32)
-        view = View.from_passages(passages, Gaussian(none, none, widths=[0], terms=terms))
+        terms = [block for part in encoded for block in part.blocks]
+        empty = np.zeros((len(passages), 0), dtype=np.float32)
+        view = View.from_passages(passages, Gaussian(empty, empty, widths=[0], terms=terms))
         rows = {passage.id: (row, passage) for row, passage in enumerate(passages)}
         return cls(encoded, rows, view, [*map(Frequencies.from_terms, terms)])
 
     def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Return what `encode_words` does, which counts the words of new passages alone."""
-        rows, places, new = list[int](), list[int](), list[int]()
+        rows, places, gaps = list[int](), list[int](), list[int]()
         for place, passage in enumerate(passages):
-            row, known = self.rows.get(passage.id, (0, None))
-            if known is not None and _says_the_same(known, passage):
+            row, namesake = self.rows.get(passage.id, (0, None))
+            if namesake is not None and _says_the_same(namesake, passage):
                 rows.append(row)
                 places.append(place)
             else:
-                new.append(place)
-        if not new:
-            return [one[rows] for one in self.encoded]
-        others = encode_words(encoders, [passages[place] for place in new])
-        order = np.argsort([*places, *new])
+                gaps.append(place)
+        if not gaps:
+            return [block[rows] for block in self.encoded]
+        additions = encode_words(encoders, [passages[place] for place in gaps])
+        order = np.argsort([*places, *gaps])
         return [
-            Encoded.join([one[rows], other])[order]
-            for one, other in zip(self.encoded, others, strict=True)
+            Encoded.join([block[rows], addition])[order]
+            for block, addition in zip(self.encoded, additions, strict=True)
         ]
 
     def nearest(
-        self, query: Gaussian, count: int, filter: Filter | None, known: Collection[str]
+        self, query: Gaussian, count: int, filter: Filter | None, exclusions: Collection[str]
     ) -> list[str]:
         """Return the ids of the passages nearest to a question by its words, of those not known."""
         view = self.view.snapshot(filter)
@@ -307,5 +307,5 @@ class Listed:
             return []
         score = np.sum([of_block[0] for of_block in view.compare(query.terms).similarities], axis=0)
         best = np.argsort(-score, kind="stable")[:count]
-        [found] = view.gather([best[score[best] > 0]])
-        return [passage.id for passage in found if passage.id not in known]
+        [passages] = view.gather([best[score[best] > 0]])
+        return [passage.id for passage in passages if passage.id not in exclusions]

@@ -81,7 +81,7 @@ def test_neither_the_way_nor_how_many_are_asked_at_once_changes_a_bit(monkeypatc
 def test_scans_go_the_faster_way_and_try_the_other_ever_more_seldom(monkeypatch):
     """The clock says that floats take twice as long for one question, and half for two."""
     now = [0.0]
-    monkeypatch.setattr(segments, "_known", {})
+    monkeypatch.setattr(segments, "_scan_times", {})
     monkeypatch.setattr(segments, "perf_counter", lambda: now[0])
     for count, seconds, faster in ((1, (1.0, 2.0), 0), (2, (1.0, 0.5), 1)):
         gone = []
@@ -96,7 +96,7 @@ def test_scans_go_the_faster_way_and_try_the_other_ever_more_seldom(monkeypatch)
 
 def test_a_way_that_was_disturbed_once_is_found_to_be_the_faster_one(monkeypatch):
     now, gone = [0.0], []
-    monkeypatch.setattr(segments, "_known", {})
+    monkeypatch.setattr(segments, "_scan_times", {})
     monkeypatch.setattr(segments, "perf_counter", lambda: now[0])
     for number in range(12):
         with segments.faster_way(1, 100, (4,)) as way:

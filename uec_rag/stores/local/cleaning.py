@@ -53,8 +53,8 @@ class Cleaning:
     def _run(self) -> None:
         is_left = True
         while is_left:
-            while (left := self._not_before - time.monotonic()) > 0:
-                if self._ended.wait(left):
+            while (seconds := self._not_before - time.monotonic()) > 0:
+                if self._ended.wait(seconds):
                     return
             step = self._step()
             is_left = step is not None and not self._ended.is_set() and step()

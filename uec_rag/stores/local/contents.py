@@ -118,39 +118,39 @@ class _Column:
     @cached_property
     def _texts(self) -> list[tuple[int, str]]:
         """The values that are texts, with their positions."""
-        return [(at, one) for at, one in enumerate(self._bare) if isinstance(one, str)]
+        return [(at, value) for at, value in enumerate(self._bare) if isinstance(value, str)]
 
     @cached_property
     def _floats(self) -> NDArray[np.float64]:
         """The values that are numbers, and NaN for others."""
         return np.array(
-            [np.nan if type(one) not in (int, float) else one for one in self._bare], np.float64
+            [np.nan if type(x) not in (int, float) else x for x in self._bare], np.float64
         )
 
     @property
     def _bare(self) -> Iterator[Any]:
-        return (value for one in self.values for value in (one.values() or (_NONE,)))
+        return (value for entry in self.values for value in (entry.values() or (_NONE,)))
 
     def fits(self, condition: filters.Compare) -> Mask:
         """Return which of the values satisfy a condition on the key."""
-        found = np.zeros(len(self.values), dtype=bool)
+        mask = np.zeros(len(self.values), dtype=bool)
         match condition:
             case filters.Compare((_,), "$eq" | "$in"):
-                found[[at for name in condition.names for at in self._index.get(name, ())]] = True
+                mask[[at for name in condition.names for at in self._index.get(name, ())]] = True
             case filters.Compare((_,), "$contains", asked):
-                found[self._items.get(filters.name_of(asked), [])] = True
+                mask[self._items.get(filters.name_of(asked), [])] = True
                 if isinstance(asked, str):
-                    found[[at for at, text in self._texts if asked in text]] = True
+                    mask[[at for at, text in self._texts if asked in text]] = True
             case filters.Compare((_,), operator, int() | float() as asked) if (
                 operator in filters.ORDERS and not isinstance(asked, bool)
             ):
-                found = filters.ORDERS[operator](self._floats, asked)
+                mask = filters.ORDERS[operator](self._floats, asked)
             case _:
-                found[:] = [filters.holds(condition, value) for value in self.values]
-        return found
+                mask[:] = [filters.holds(condition, value) for value in self.values]
+        return mask
 
     def extend(
-        self, key: str, rows: int, database: Database, gone: Mapping[int, Record]
+        self, key: str, rows: int, database: Database, remains: Mapping[int, Record]
     ) -> _Column:
         """Return the column of the first `rows` rows of an index, of which some are gone."""
         values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
@@ -158,8 +158,8 @@ class _Column:
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
         for start in range(len(self.codes), rows, _READ):
             end = min(rows, start + _READ)
-            left = [(row, *one[3:5]) for row, one in gone.items() if start <= row < end]
-            for row, metadata, dates in chain(database.ask(sql, [start, end]), left):
+            extras = [(row, *record[3:5]) for row, record in remains.items() if start <= row < end]
+            for row, metadata, dates in chain(database.ask(sql, [start, end]), extras):
                 if (value := _VALUES.decode(metadata).get(key)) is None:
                     continue
                 name = bytes(value), bool(dates) and key in json.loads(dates)
@@ -175,11 +175,11 @@ _NONE = object()
 
 
 def _positions(names: Iterable[Iterable[Hashable]]) -> dict[Hashable, list[int]]:
-    found: dict[Hashable, list[int]] = {}
-    for position, some in enumerate(names):
-        for name in some:
-            found.setdefault(name, []).append(position)
-    return found
+    positions: dict[Hashable, list[int]] = {}
+    for position, group in enumerate(names):
+        for name in group:
+            positions.setdefault(name, []).append(position)
+    return positions
 
 
 class Contents(Texts):
@@ -188,94 +188,94 @@ class Contents(Texts):
     def __init__(self, folder: Path | None, *, read_only: bool, create: bool = True) -> None:
         self.database = Database(folder, read_only=read_only, create=create)
         self.segments = SegmentFolder(folder)
-        self._known = dict[int, Passage]()  # by row, which never changes
+        self._memory = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
         self.states = Living[State]()  # that views of this process may have
-        self._gone = dict[int, Record]()  # what these read, and the files have not any more
-        self._gone_in = 0  # the version that removed the last of them
+        self._remains = dict[int, Record]()  # what these read, and the files have not any more
+        self._remains_version = 0  # the version that removed the last of them
         all_contents.add(self)
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """See `Texts`."""
-        known, path = self._known, self.database.path
-        found = {row: known[row] for row in rows if row in known}
+        memory, path = self._memory, self.database.path
+        passages = {row: memory[row] for row in rows if row in memory}
         is_kept, check = not self.database.is_writing, not self.database.in_memory
-        for block in self.records([row for row in rows if row not in found]):
+        for block in self.records([row for row in rows if row not in passages]):
             for record in block:
-                found[record[0]] = passage = passage_of(record, path, check=check)
+                passages[record[0]] = passage = passage_of(record, path, check=check)
                 if is_kept and len(passage.text) <= _LONG:
-                    known[record[0]] = passage
-        if len(known) > _REMEMBERED:
-            self._known = {}
-        if len(found) < len({*rows}):
+                    memory[record[0]] = passage
+        if len(memory) > _REMEMBERED:
+            self._memory = {}
+        if len(passages) < len({*rows}):
             raise IndexCorrupted(
                 "store: a passage is missing whose vector is there. If it was deleted since this "
                 "view was made, make a new view; else build the index again."
             )
-        return [found[row] for row in rows]
+        return [passages[row] for row in rows]
 
-    def _left_for_views(self) -> dict[int, Record]:
+    def _remains_for_views(self) -> dict[int, Record]:
         """Return the passages that files have not any more, and views of this process may read."""
-        gone = self._gone.copy()
-        if gone and all(state.version >= self._gone_in for state in self.states):
-            for row in gone:  # the views that needed them are gone, too
-                self._gone.pop(row, None)
-        return gone
+        remains = self._remains.copy()
+        if remains and all(state.version >= self._remains_version for state in self.states):
+            for row in remains:  # the views that needed them are gone, too
+                self._remains.pop(row, None)
+        return remains
 
-    def keep(self, gone: Mapping[int, Record], version: int) -> None:
+    def keep(self, remains: Mapping[int, Record], version: int) -> None:
         """Keep passages in memory that a version removes from files, while views may read them."""
-        self._gone_in = version  # first, for threads that copy `_gone` meanwhile
-        self._gone.update(gone)
+        self._remains_version = version  # first, for threads that copy `_gone` meanwhile
+        self._remains.update(remains)
 
     def records(self, rows: Sequence[int]) -> Iterator[list[Record]]:
         """Read the columns of rows that there are, without parsing them.
 
         Yields those of up to `_AT_ONCE` rows at a time, in ascending order but for deleted ones.
         """
-        if gone := self._left_for_views():
-            yield [gone[row] for row in rows if row in gone]
-            rows = [row for row in rows if row not in gone]
+        if remains := self._remains_for_views():
+            yield [remains[row] for row in rows if row in remains]
+            rows = [row for row in rows if row not in remains]
         for start in range(0, len(rows), _AT_ONCE):
-            some = ",".join(map(str, rows[start : start + _AT_ONCE]))
-            sql = f"SELECT {COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
+            batch = ",".join(map(str, rows[start : start + _AT_ONCE]))
+            sql = f"SELECT {COLUMNS} FROM passages WHERE row IN ({batch}) ORDER BY row"
             yield self.database.ask(sql)
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
         # Escaped, since SQLite takes no lone surrogate.
         sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
-        asked = [id_ for id_ in {*ids} if isinstance(id_, str)]
-        found = self.database.ask(sql, [json.dumps(asked)])
-        if gone := self._left_for_views():
-            wanted = {*asked}
-            found += [(one[1], row) for row, one in gone.items() if one[1] in wanted]
-        return found
+        strings = [id_ for id_ in {*ids} if isinstance(id_, str)]
+        pairs = self.database.ask(sql, [json.dumps(strings)])
+        if remains := self._remains_for_views():
+            names = {*strings}
+            pairs += [(record[1], row) for row, record in remains.items() if record[1] in names]
+        return pairs
 
     def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
             """Return which of some positions satisfy a condition."""
-            found = np.zeros_like(among)
+            hits = np.zeros_like(among)
             match condition:
                 case filters.Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
-                    found = column.fits(condition)[column.codes[view.state.rows]]
+                    hits = column.fits(condition)[column.codes[view.state.rows]]
                 case filters.HasId(ids):
-                    found[[*view.find(ids).values()]] = True
+                    hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
-                    found = among
-                    for one in sorted(conditions, key=_runs_python):  # last, over what is left
-                        found = mask(one, found)
+                    hits = among
+                    for part in sorted(conditions, key=_runs_python):  # last, over what is left
+                        hits = mask(part, hits)
                 case filters.Join(kind, conditions):
-                    for one in sorted(conditions, key=_runs_python):
-                        found |= mask(one, among & ~found)
-                    found = ~found if kind == "not" else found
+                    for part in sorted(conditions, key=_runs_python):
+                        hits |= mask(part, among & ~hits)
+                    hits = ~hits if kind == "not" else hits
                 case _:
                     positions = np.flatnonzero(among)
                     passages = View(view.state, view.texts, positions).passages()
-                    found[positions] = [bool(condition(passage)) for passage in passages]
-            return among & found
+                    hits[positions] = [bool(condition(passage)) for passage in passages]
+            return among & hits
 
         return mask(condition, view.mask)
 
@@ -284,7 +284,7 @@ class Contents(Texts):
         column = self._columns.get(key, _Column())
         if len(column.codes) < rows:  # several threads may read them: they read the same
             with as_corrupted(self.database.path):
-                column = column.extend(key, rows, self.database, self._left_for_views())
+                column = column.extend(key, rows, self.database, self._remains_for_views())
             if not self.database.is_writing:  # else it may be undone
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)
@@ -298,30 +298,30 @@ class Contents(Texts):
         """
         self.database.check()
         path = self.database.path
-        named = (
+        sql = (
             "SELECT name, sha256 FROM segments UNION ALL "
             "SELECT scales, scales_sha256 FROM segments WHERE scales IS NOT NULL"
         )
-        for name, digest in () if self.database.in_memory else self.database.ask(named):
+        for name, digest in () if self.database.in_memory else self.database.ask(sql):
             file = self.segments.path(name)
             try:
                 with open_regular(file) as content:
-                    found = hashlib.file_digest(content, "sha256").hexdigest()
+                    checksum = hashlib.file_digest(content, "sha256").hexdigest()
             except FileNotFoundError:
-                if (name, digest) in self.database.ask(named):
+                if (name, digest) in self.database.ask(sql):
                     raise
                 continue  # another process has merged it since
-            if found != digest:
+            if checksum != digest:
                 raise corruption(
                     file,
-                    f"has other contents than were written (its sha256 is {found}, expected "
+                    f"has other contents than were written (its sha256 is {checksum}, expected "
                     f"{digest}); build the index again.",
                 )
-        every = chain.from_iterable(self.records(rows.tolist()))
-        read = sum(bool(passage_of(record, path)) for record in every)
+        records = chain.from_iterable(self.records(rows.tolist()))
+        total = sum(bool(passage_of(record, path)) for record in records)
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
         [(there,)] = self.database.ask(living)
-        return read, there
+        return total, there
 
 
 all_contents = Living[Contents]()
@@ -358,8 +358,8 @@ def select_rows(
     connection: sqlite3.Connection, sql: str, parameters: Sequence[int]
 ) -> NDArray[np.int64]:
     """Return the rows that a statement selects, ascending."""
-    found = [*connection.execute(f"{sql} ORDER BY row", parameters)]
-    return np.array(found, dtype=np.int64).ravel()
+    rows = [*connection.execute(f"{sql} ORDER BY row", parameters)]
+    return np.array(rows, dtype=np.int64).ravel()
 
 
 def mark_dead(connection: sqlite3.Connection, rows: Sequence[int], version: int) -> None:

@@ -50,11 +50,11 @@ class EmptyIndex(IndexCorrupted):
 
 def _other_format(path: Path, version: int) -> IndexCorrupted:
     """Make the error for an index of another version, which is neither read nor written over."""
-    who = "an earlier version of uec-rag made it; "
+    origin = "an earlier version of uec-rag made it; "
     if version > _FORMAT:
-        who = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
+        origin = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
     return IndexCorrupted(
-        f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {who}build it again, "
+        f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {origin}build it again, "
         "elsewhere or after removing this: uec-rag index FOLDER --out INDEX; a fit or a gate over "
         "a store, as it was made."
     )
@@ -108,7 +108,7 @@ class Presence:
     the process, however that ends.
     """
 
-    _all: ClassVar[WeakValueDictionary[tuple[int, int], Presence]] = WeakValueDictionary()
+    _instances: ClassVar[WeakValueDictionary[tuple[int, int], Presence]] = WeakValueDictionary()
 
     def __init__(self, folder: Path) -> None:
         self._handle = -1
@@ -124,12 +124,12 @@ class Presence:
         """Return the sign of this process in a folder."""
         state = os.stat(folder)
         key = state.st_dev, state.st_ino
-        return cls._all.get(key) or cls._all.setdefault(key, cls(folder))
+        return cls._instances.get(key) or cls._instances.setdefault(key, cls(folder))
 
     @classmethod
     def forget_all(cls) -> None:
         """Let a forked child make signs of its own: those that it has are its parent's."""
-        cls._all.clear()
+        cls._instances.clear()
 
     @property
     def is_alone(self) -> bool:
@@ -154,7 +154,7 @@ _live = Living["Database"]()
 _abandoned: list[sqlite3.Connection] = []  # a parent's connections, which a child must not close
 
 
-_held = threading.local()  # the locks that a fork of this thread waited for
+_fork_locks = threading.local()  # the locks that a fork of this thread waited for
 _LONGEST_FORK = 60.0  # seconds, since a thread with a lock may itself be waiting for the fork
 
 
@@ -163,18 +163,18 @@ def _before_fork() -> None:
 
     While the locks to write are held, no thread takes one to read for long.
     """
-    _held.locks = []
+    _fork_locks.locks = []
     end = time.monotonic() + _LONGEST_FORK
     for kind in ("writing", "reading"):
         for database in _live:
             lock: threading.RLock = getattr(database, kind)
             if lock.acquire(timeout=max(0.0, end - time.monotonic())):
-                _held.locks.append(lock)
+                _fork_locks.locks.append(lock)
 
 
 def _after_fork() -> None:
-    while _held.locks:
-        _held.locks.pop().release()
+    while _fork_locks.locks:
+        _fork_locks.locks.pop().release()
 
 
 def _abandon() -> None:
@@ -205,25 +205,25 @@ def kind_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        said = str(error)
-        if "locked" in said or "busy" in said:
+        message = str(error)
+        if "locked" in message or "busy" in message:
             raise BlockingIOError(
                 f"path: other processes keep writing to {str(path)!r}; nothing was changed. Try "
                 "again."
             ) from error
-        if "disk is full" in said or "disk I/O error" in said:
+        if "disk is full" in message or "disk I/O error" in message:
             raise OSError(
                 errno.ENOSPC,
-                f"path: the disk is full or fails at {str(path)!r} ({said}). Nothing was "
+                f"path: the disk is full or fails at {str(path)!r} ({message}). Nothing was "
                 "changed; make room and try again.",
             ) from error
-        if "readonly" in said or "unable to open" in said:
+        if "readonly" in message or "unable to open" in message:
             raise PermissionError(
                 errno.EACCES,
-                f"path: {str(path)!r} cannot be written ({said}); close the index where it was "
+                f"path: {str(path)!r} cannot be written ({message}); close the index where it was "
                 "written and load it with read_only=True, or change the permissions.",
             ) from error
-        raise corruption(path, f"cannot be used ({said}); build the index again.") from error
+        raise corruption(path, f"cannot be used ({message}); build the index again.") from error
     except sqlite3.DatabaseError as error:
         raise corruption(
             path, f"is damaged, or is no index ({error}); build the index again."
@@ -268,7 +268,7 @@ class Database:
 
     def _open(self) -> None:
         if self.in_memory:
-            self._read = self._write = self._connect("file::memory:", create=True)
+            self._reader = self._write = self._connect("file::memory:", create=True)
         else:
             for suffix in ("", "-wal", "-shm", "-journal"):
                 file = self.path.with_name(DATABASE + suffix)
@@ -276,12 +276,12 @@ class Database:
                     raise corruption(file, "is no regular file; replace it by the file itself.")
             uri = self.path.as_uri()
             if self.read_only:
-                self._read = self._write = self._connect_read_only(uri)
+                self._reader = self._write = self._connect_read_only(uri)
             else:
                 mode = "rwc" if self._may_create else "rw"
                 self._write = self._connect(f"{uri}?mode={mode}", create=self._may_create)
                 self._may_create = False
-                self._read = self._connect(f"{uri}?mode=rw")
+                self._reader = self._connect(f"{uri}?mode=rw")
             self._presence = Presence.of(self.path.parent)
         self._identity = self._identify()
         self._is_open = True
@@ -291,9 +291,9 @@ class Database:
         """True if another file has taken the place of the one that was opened."""
         return self._identify() not in (None, self._identity)
 
-    def is_same(self, other: Database) -> bool:
+    def is_same(self, database: Database) -> bool:
         """Return whether another database is the same file."""
-        return self is other or (not self.in_memory and self._identity == other._identity)
+        return self is database or (not self.in_memory and self._identity == database._identity)
 
     def _identify(self) -> tuple[int, int] | None:
         """Return the device and inode of the file; None if there is none, as in memory."""
@@ -361,7 +361,7 @@ class Database:
         """Yield the connection to read, for some statements."""
         with self.reading, kind_errors(self.path):
             self._reopen()
-            yield self._read
+            yield self._reader
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -430,7 +430,7 @@ class Database:
     def abandon(self) -> None:
         """Leave the connections, which are a parent's; others are opened when they are needed."""
         if not self.in_memory and self._is_open:
-            _abandoned.extend((self._read, self._write))
+            _abandoned.extend((self._reader, self._write))
             self._is_open, self._writer, self._presence = False, None, None
 
     def _reopen(self) -> None:
@@ -459,14 +459,14 @@ class Database:
         with self.writing, self.reading:
             if self._is_open and not self.in_memory:
                 with suppress(sqlite3.Error):
-                    self._read.close()
+                    self._reader.close()
                     self._write.close()
                 self._is_open, self._presence = False, None
 
     def check(self) -> None:
         """Raise IndexCorrupted if SQLite finds damage in its file."""
-        found = [line for (line,) in self.ask("PRAGMA integrity_check(3)")]
-        if found != ["ok"]:
+        faults = [line for (line,) in self.ask("PRAGMA integrity_check(3)")]
+        if faults != ["ok"]:
             raise IndexCorrupted(
-                f"path: {str(self.path)!r} is damaged ({'; '.join(found)}); build the index again."
+                f"path: {str(self.path)!r} is damaged ({'; '.join(faults)}); build the index again."
             )

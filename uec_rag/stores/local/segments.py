@@ -70,23 +70,23 @@ class Scan:
     def from_means(cls, means: FloatArray) -> Scan:
         """Compress a block of means, which must be finite."""
         rows, scales = np.empty(means.shape, np.uint8), np.empty(len(means), np.float32)
-        most = np.zeros(2)
+        bounds = np.zeros(2)
         for start in range(0, len(means), _AT_ONCE):
             at = slice(start, start + _AT_ONCE)
-            some, scale = _rounded(means[at], _LARGEST)
-            rows[at], scales[at] = some + np.float32(ZERO), scale[:, 0]
+            steps, scale = _rounded(means[at], _LARGEST)
+            rows[at], scales[at] = steps + np.float32(ZERO), scale[:, 0]
             # In units of the scale, in which no square overflows.
-            norms = [np.linalg.norm(each, axis=1) for each in (some - means[at] / scale, some)]
-            most = np.maximum(most, (np.array(norms, np.float64) * scale[:, 0]).max(axis=1))
-        return cls(means, rows, scales, *(most * (1 + 1e-5)).tolist())
+            norms = [np.linalg.norm(part, axis=1) for part in (steps - means[at] / scale, steps)]
+            bounds = np.maximum(bounds, (np.array(norms, np.float64) * scale[:, 0]).max(axis=1))
+        return cls(means, rows, scales, *(bounds * (1 + 1e-5)).tolist())
 
     @classmethod
     def join(cls, means: FloatArray, parts: Sequence[tuple[Scan, NDArray[np.bool_]]]) -> Scan:
         """Join scans below each other, of each the rows that its mask keeps: those of `means`."""
         rows = np.concatenate([scan.rows[keep] for scan, keep in parts])
         scales = np.concatenate([scan.scales[keep] for scan, keep in parts])
-        most = [max(getattr(scan, name) for scan, _ in parts) for name in ("error", "length")]
-        return cls(means, rows, scales, *most)
+        bounds = [max(getattr(scan, name) for scan, _ in parts) for name in ("error", "length")]
+        return cls(means, rows, scales, *bounds)
 
     def by_bytes(self, queries: FloatArray) -> Scanned:
         r"""Multiply n queries with the rows, within an error; shapes (n, m) and (n,).
@@ -95,16 +95,16 @@ class Scan:
         scale: one would double the error. A row is ``c = c' + e``. By Cauchy-Schwarz,
         ``|q.c - q'.c'| = |q.e + r.c'| <= |q| |e| + |r| |c'|``, to which rounding adds little.
         """
-        coarse, first = _rounded(queries, MOST)
-        rest = queries - coarse * first
-        fine, second = _rounded(rest, MOST)
+        coarse, scale = _rounded(queries, MOST)
+        tail = queries - coarse * scale
+        fine, step = _rounded(tail, MOST)
         whole = np.concatenate([coarse, fine]).astype(np.int8)
-        found = multiply_bytes(self.rows, np.ascontiguousarray(whole.T)).T.astype(np.float32)
-        product = found[: len(queries)] * first
-        product += found[len(queries) :] * second
+        products = multiply_bytes(self.rows, np.ascontiguousarray(whole.T)).T.astype(np.float32)
+        product = products[: len(queries)] * scale
+        product += products[len(queries) :] * step
         product *= self.scales
-        own, left = _lengths(queries) * self.error, _lengths(rest - fine * second) * self.length
-        return product, own + left + self._rounding(queries)
+        error, slack = _lengths(queries) * self.error, _lengths(tail - fine * step) * self.length
+        return product, error + slack + self._rounding(queries)
 
     def by_floats(self, queries: FloatArray) -> Scanned:
         """Multiply n queries with the means, within rounding, which depends on the BLAS and n."""
@@ -122,15 +122,15 @@ def _lengths(vectors: FloatArray) -> NDArray[np.float64]:
 
 Way = Callable[[Scan, FloatArray], Scanned]
 _WAYS: tuple[Way, ...] = (Scan.by_bytes, Scan.by_floats)
-_known: dict[Hashable, _Known] = {}
+_scan_times: dict[Hashable, _Times] = {}
 
 
 @dataclass(eq=False)
-class _Known:
+class _Times:
     """The times of scans of one kind: their number, and the least seconds a product each way."""
 
     scans: int = 0
-    least: list[float] = field(default_factory=lambda: [0.0] * len(_WAYS))  # 0 is not tried yet
+    seconds: list[float] = field(default_factory=lambda: [0.0] * len(_WAYS))  # 0 is not tried yet
 
 
 @contextmanager
@@ -141,22 +141,22 @@ def faster_way(queries: int, passages: int, widths: tuple[int, ...]) -> Iterator
     as many queries each: by a scan of both, and then, since these may have been disturbed, by one
     more of the slower at every power of 2. In both ways, the same is found.
     """
-    known = _known.setdefault((queries.bit_length(), widths), _Known())
-    known.scans += 1
-    is_again = all(known.least) and not known.scans & (known.scans - 1)
-    number = known.least.index((max if is_again else min)(known.least))
+    times = _scan_times.setdefault((queries.bit_length(), widths), _Times())
+    times.scans += 1
+    is_again = all(times.seconds) and not times.scans & (times.scans - 1)
+    number = times.seconds.index((max if is_again else min)(times.seconds))
     start = perf_counter()
     yield _WAYS[number]
-    taken = (perf_counter() - start) / (queries * passages)
-    known.least[number] = min(known.least[number] or taken, taken)
+    seconds = (perf_counter() - start) / (queries * passages)
+    times.seconds[number] = min(times.seconds[number] or seconds, seconds)
 
 
-def _rounded(values: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Round rows to multiples of a scale, `most` at most; return these and scales (n, 1)."""
-    scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(most)
+def _rounded(values: FloatArray, limit: int) -> tuple[FloatArray, FloatArray]:
+    """Round rows to multiples of a scale, `limit` at most; return these and scales (n, 1)."""
+    scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(limit)
     scale[scale == 0] = 1
     rounded: FloatArray = np.rint(values / scale)
-    return np.clip(rounded, -most, most, out=rounded), scale
+    return np.clip(rounded, -limit, limit, out=rounded), scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +198,11 @@ class Compared:
     def _leading(self, block: int, row: int) -> FloatArray:
         """Return the highest similarities of a query, which become exact."""
         values, error = self.similarities[block][row], self.errors[row, block]
-        near: NDArray[np.intp] = largest(values, min(LEADING, len(values)))
-        if error and len(near):
-            near = np.flatnonzero(values >= values[near[0]] - 2 * error)
-            values[near] = self.compute(block, row, near)
-        highest: FloatArray = -np.sort(-values[near])[:LEADING]
+        candidates: NDArray[np.intp] = largest(values, min(LEADING, len(values)))
+        if error and len(candidates):
+            candidates = np.flatnonzero(values >= values[candidates[0]] - 2 * error)
+            values[candidates] = self.compute(block, row, candidates)
+        highest: FloatArray = -np.sort(-values[candidates])[:LEADING]
         return highest
 
     def refine(self, row: int, columns: NDArray[np.int64]) -> None:
@@ -235,15 +235,15 @@ LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
 
-def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> None:
+def require_finite(numbers: Sequence[FloatArray], limit: float = math.inf) -> None:
     """Check that stored numbers, or results computed from them, are finite.
 
     Opening an index reads as little of its means as possible, so damage is only detected here.
 
-    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
+    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `limit`.
     """
-    for some in numbers:
-        if not are_finite(some, least=-most, most=most):
+    for block in numbers:
+        if not are_finite(block, floor=-limit, cap=limit):
             raise IndexCorrupted(
                 "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
                 "float32 can multiply. Run `uec-rag check`, and build the index again."
@@ -281,7 +281,7 @@ class Segment:
         """Make a segment of consecutive rows, with the numbers of their texts."""
         edges = np.cumsum([0, *gaussians.widths]).tolist()
         means = [
-            np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
+            np.ascontiguousarray(gaussians.mean[:, start:end]) for start, end in pairwise(edges)
         ]
         words = [Counts.from_terms(terms) for terms in gaussians.terms]
         offsets = np.arange(len(gaussians), dtype=np.uint32)
@@ -290,9 +290,9 @@ class Segment:
     @classmethod
     def cut(cls, gaussians: Gaussian, texts: NDArray[np.uint64]) -> Iterator[tuple[int, Segment]]:
         """Make segments of any number of consecutive rows, each with the number of its first."""
-        for first in range(0, len(gaussians), MOST_ROWS):
-            some = slice(first, first + MOST_ROWS)
-            yield first, cls.from_gaussians(gaussians[some], texts[some])
+        for start in range(0, len(gaussians), MOST_ROWS):
+            rows = slice(start, start + MOST_ROWS)
+            yield start, cls.from_gaussians(gaussians[rows], texts[rows])
 
     @classmethod
     def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
@@ -300,28 +300,28 @@ class Segment:
 
         Returns the first row and the segment, of which as much is known as of all of these.
         """
-        one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
-        rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
-        texts = np.concatenate([part.texts[keep] for part, keep in kept])
+        head, pairs = parts[0][1], [(part, keep) for _, part, keep in parts]
+        rows = np.concatenate([start + part.offsets[keep] for start, part, keep in parts])
+        texts = np.concatenate([part.texts[keep] for part, keep in pairs])
         means = [
-            np.concatenate([part.means[k][keep] for part, keep in kept])
-            for k in range(len(one.means))
+            np.concatenate([part.means[k][keep] for part, keep in pairs])
+            for k in range(len(head.means))
         ]
-        scales = np.concatenate([part.scales[keep] for part, keep in kept])
+        scales = np.concatenate([part.scales[keep] for part, keep in pairs])
         words = [
-            Counts.join([(part.words[k], keep) for part, keep in kept])
-            for k in range(len(one.words))
+            Counts.join([(part.words[k], keep) for part, keep in pairs])
+            for k in range(len(head.words))
         ]
         offsets = (rows - rows[0]).astype(np.uint32)
-        made = cls(offsets, texts, means, scales, words)
-        if all("scans" in part.__dict__ for part, _ in kept):
-            scans = zip(*(part.scans for part, _ in kept), strict=True)
-            keeps = [keep for _, keep in kept]
-            made.__dict__["scans"] = [
+        segment = cls(offsets, texts, means, scales, words)
+        if all("scans" in part.__dict__ for part, _ in pairs):
+            scans = zip(*(part.scans for part, _ in pairs), strict=True)
+            keeps = [keep for _, keep in pairs]
+            segment.__dict__["scans"] = [
                 Scan.join(mean, [*zip(of_block, keeps, strict=True)])
                 for mean, of_block in zip(means, scans, strict=True)
             ]
-        return int(rows[0]), made
+        return int(rows[0]), segment
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -356,9 +356,9 @@ class Segment:
 
     def with_scales(self, scales: FloatArray) -> Segment:
         """Return the segment with the scales of another fit, and what else is known of it."""
-        made = replace(self, scales=scales)
-        made.__dict__.update({name: self.__dict__[name] for name in _KEPT & self.__dict__.keys()})
-        return made
+        twin = replace(self, scales=scales)
+        twin.__dict__.update({name: self.__dict__[name] for name in _KEPT & self.__dict__.keys()})
+        return twin
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, as they are written."""
@@ -395,11 +395,11 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         kind = re.sub(r"\.\d+", "", name)
         dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
-        each = kind in ("texts", "scales", "mean", "words.lengths")  # one for each passage
+        is_row = kind in ("texts", "scales", "mean", "words.lengths")  # one for each passage
         if (
             (array.dtype, array.ndim) != (dtype, dimensions)
-            or (each and len(array) != len(offsets))
-            or (kind == "scales" and not are_finite(array, least=0))
+            or (is_row and len(array) != len(offsets))
+            or (kind == "scales" and not are_finite(array, floor=0))
         ):
             raise ValueError(f"{name}: {array.dtype} of shape {array.shape} is not of a segment")
     steps = np.diff(offsets.astype(np.int64))
@@ -446,7 +446,7 @@ class Part:
         The name of the file of its scales; "" if they are in that of the segment.
     """
 
-    first: int
+    first_row: int
     name: str
     segment: Segment
     alive: NDArray[np.bool_] | None = None
@@ -460,7 +460,7 @@ class Part:
     @property
     def last(self) -> int:
         """Its last row."""
-        return self.first + int(self.segment.offsets[-1])
+        return self.first_row + int(self.segment.offsets[-1])
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -478,7 +478,7 @@ class SegmentFolder:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder / SEGMENTS
-        self._held: dict[str, Segment] = {}  # all in memory, or those that are open
+        self._segments: dict[str, Segment] = {}  # all in memory, or those that are open
         self._scales: dict[str, FloatArray] = {}  # the same of scales that are apart
 
     def path(self, name: str) -> Path:
@@ -489,13 +489,13 @@ class SegmentFolder:
         """Keep a segment; return its name and hash."""
         name = secrets.token_hex(16)
         if self.folder is None:
-            self._held[name] = segment
+            self._segments[name] = segment
             return name, ""
         digest = self._write(name, segment.arrays())
         if scans := segment.__dict__.get("scans"):  # of the rows that are searched
-            opened = self.open(name)
-            pairs = zip(scans, opened.means, strict=True)
-            opened.__dict__["scans"] = [replace(scan, means=mean) for scan, mean in pairs]
+            on_disk = self.open(name)
+            pairs = zip(scans, on_disk.means, strict=True)
+            on_disk.__dict__["scans"] = [replace(scan, means=mean) for scan, mean in pairs]
         return name, digest
 
     def write_scales(self, scales: FloatArray) -> tuple[str, str]:
@@ -524,10 +524,10 @@ class SegmentFolder:
 
         IndexCorrupted if it is missing or damaged.
         """
-        if name not in self._held:
+        if name not in self._segments:
             with self._read(name) as (content, path):
-                self._held[name] = Segment.read(content, path)
-        segment = self._held[name]
+                self._segments[name] = Segment.read(content, path)
+        segment = self._segments[name]
         return segment.with_scales(self._open_scales(scales, segment)) if scales else segment
 
     def _open_scales(self, name: str, segment: Segment) -> FloatArray:
@@ -551,37 +551,37 @@ class SegmentFolder:
             # As a plain array, whose slices are four times as fast.
             yield np.asarray(content), path
 
-    def forget(self, named: Iterable[str]) -> None:
+    def forget(self, files: Iterable[str]) -> None:
         """Let go of open files that are not named any more."""
-        names = {*named}
-        for held in (self._held, self._scales):
-            for name in held.keys() - names:
-                held.pop(name, None)
+        names = {*files}
+        for cache in (self._segments, self._scales):
+            for name in cache.keys() - names:
+                cache.pop(name, None)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files that nothing names any more."""
         for name in names:
-            self._held.pop(name, None)
+            self._segments.pop(name, None)
             self._scales.pop(name, None)
             if self.folder is not None:
                 with suppress(OSError):  # it may be open elsewhere, on Windows
                     self.path(name).unlink(missing_ok=True)
 
-    def sweep(self, named: set[str]) -> None:
+    def sweep(self, names: set[str]) -> None:
         """Remove the files that a killed writer left; the caller has the turn to write."""
         if self.folder is not None and self.folder.is_dir():
-            self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
+            self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - names)
 
 
 def bury(part: Part, dead: NDArray[np.int64]) -> Part:
     """Return a part without some rows, of which others may be none of its own."""
-    own = dead[(dead >= part.first) & (dead <= part.last)] - part.first
-    if not len(own):
+    rows = dead[(dead >= part.first_row) & (dead <= part.last)] - part.first_row
+    if not len(rows):
         return part
     alive = part.kept.copy()
     offsets = part.segment.offsets
-    at = np.minimum(np.searchsorted(offsets, own.astype(np.uint32)), len(offsets) - 1)
-    alive[at[offsets[at] == own]] = False
+    at = np.minimum(np.searchsorted(offsets, rows.astype(np.uint32)), len(offsets) - 1)
+    alive[at[offsets[at] == rows]] = False
     return replace(part, alive=alive)
 
 
@@ -590,10 +590,10 @@ def check_alike(parts: Sequence[Part], schema: Schema) -> None:
     if parts and len(schema.lengths) not in (0, len(schema.widths)):
         raise ValueError(f"{schema.lengths} are no lengths of vectors of {schema.widths}")
     for segment in (part.segment for part in parts):
-        own = segment.scales.shape[1], segment.widths, len(segment.words)
+        layout = segment.scales.shape[1], segment.widths, len(segment.words)
         expected = schema.scales, schema.widths, len(schema.words)
-        if own != expected:
-            raise ValueError(f"a segment has vectors of {own}, expected {expected}")
+        if layout != expected:
+            raise ValueError(f"a segment has vectors of {layout}, expected {expected}")
 
 
 def to_merge(parts: Sequence[Part]) -> Sequence[Part]:

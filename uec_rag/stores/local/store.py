@@ -191,39 +191,39 @@ class LocalStore(Store):
                 if sum_ != sum_of(key, value):
                     raise ValueError(f"the checksum of {key!r:.60} differs")
                 settings[key] = value if isinstance(value, bytes) else json.loads(value)
-            known = {part.files: part for part in before.parts}
-            gone = select_rows(
+            by_files = {part.files: part for part in before.parts}
+            dead = select_rows(
                 connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
             )
-            named = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
+            records = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
             parts = [
-                bury(known[files], gone)
-                if files in known
-                else self._open(connection, first, *files)
-                for first, files in ((first, (name, scales)) for first, name, scales in [*named])
+                bury(by_files[files], dead)
+                if files in by_files
+                else self._open(connection, start, *files)
+                for start, files in ((start, (name, scales)) for start, name, scales in [*records])
             ]
             schema = before.schema  # which stays while a segment and its scales do
-            if known.keys().isdisjoint(part.files for part in parts):
+            if by_files.keys().isdisjoint(part.files for part in parts):
                 schema = Schema.restore(settings["schema"]) if parts else Schema()
             check_alike(parts, schema)
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
-            last = "SELECT max(at) FROM dead WHERE at IS NOT NULL"
-            [(deleted_at,)] = connection.execute(last)
+            query = "SELECT max(at) FROM dead WHERE at IS NOT NULL"
+            [(deleted_at,)] = connection.execute(query)
             if deleted_at is None and any(part.alive is not None for part in parts):
                 deleted_at = 0.0  # a while ago, but the vector is there
-        same = before.known if changes == before.changes else {}
-        state = State(version, changes, next_row, parts, schema, same, deleted_at)
+        memory = before.memory if changes == before.changes else {}
+        state = State(version, changes, next_row, parts, schema, memory, deleted_at)
         self._home.states.add(state)
         return state, settings
 
-    def _open(self, connection: sqlite3.Connection, first: int, name: str, scales: str) -> Part:
+    def _open(self, connection: sqlite3.Connection, first_row: int, name: str, scales: str) -> Part:
         """Open a segment that was not open yet."""
         segment = self._home.segments.open(name, scales)
-        part = Part(first, name, segment, scales=scales)
+        part = Part(first_row, name, segment, scales=scales)
         dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
-        return bury(part, select_rows(connection, dead, [first, part.last]))
+        return bury(part, select_rows(connection, dead, [first_row, part.last]))
 
     def __len__(self) -> int:
         return self._current()[0].count
@@ -263,9 +263,9 @@ class LocalStore(Store):
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
         return self.snapshot(filter).passages()
 
-    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
+    def examples(self, limit: int = MOST_EXAMPLES) -> list[Passage]:
         """See `View.examples`."""
-        return self.snapshot().examples(most)
+        return self.snapshot().examples(limit)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
@@ -367,8 +367,8 @@ class LocalStore(Store):
         self._home.segments.sweep({*chain.from_iterable(names)})
         put_settings(connection, {"version": turn.version})
         expired = [time.time() - _KEPT]
-        gone = "SELECT row FROM dead WHERE at < ?"
-        connection.execute(f"DELETE FROM passages WHERE row IN ({gone})", expired)
+        dead = "SELECT row FROM dead WHERE at < ?"
+        connection.execute(f"DELETE FROM passages WHERE row IN ({dead})", expired)
         connection.execute("DELETE FROM dead WHERE at < ? AND version IS NULL", expired)
         connection.execute("UPDATE dead SET at = NULL WHERE at < ?", expired)
 
@@ -417,7 +417,7 @@ class LocalStore(Store):
                 mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(INSERT, map(record_of, count(state.next_row), passages))
                 segments = Segment.cut(gaussians, text_keys(passages))
-                moved = ((state.next_row + first, segment) for first, segment in segments)
+                moved = ((state.next_row + start, segment) for start, segment in segments)
                 self._replace(connection, turn, (), moved)
                 put_settings(connection, settings)
 
@@ -434,15 +434,15 @@ class LocalStore(Store):
         """
         settings: dict[str, Any] = {"fingerprint": fingerprint}
         with self._step() as (connection, turn):
-            state, folder, old = turn.state, self._home.segments, list[str]()
-            for part, (first, end) in zip(state.parts, pairwise(state.edges.tolist()), strict=True):
-                scales, schema = state.refit(change, range(first, end))
+            state, folder, files = turn.state, self._home.segments, list[str]()
+            for part, (start, end) in zip(state.parts, pairwise(state.edges.tolist()), strict=True):
+                scales, schema = state.refit(change, range(start, end))
                 settings["schema"] = schema.metadata()
-                named = "UPDATE segments SET scales = ?, scales_sha256 = ? WHERE first = ?"
-                connection.execute(named, [*folder.write_scales(scales), part.first])
-                old += [part.scales] if part.scales else []
+                update = "UPDATE segments SET scales = ?, scales_sha256 = ? WHERE first = ?"
+                connection.execute(update, [*folder.write_scales(scales), part.first_row])
+                files += [part.scales] if part.scales else []
             put_settings(connection, settings)
-            self.after_commit(partial(folder.remove, old))
+            self.after_commit(partial(folder.remove, files))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
@@ -451,15 +451,15 @@ class LocalStore(Store):
         """
         with self.changing():
             view = self.snapshot()
-            gone = [*view.find(ids).values()]
-            if not gone:
+            positions = [*view.find(ids).values()]
+            if not positions:
                 return 0
             with self._step() as (connection, turn):
-                mark_dead(connection, view.state.rows[gone].tolist(), turn.version)
-                if len(gone) == len(view):  # so that Gaussians of any dimension may come
+                mark_dead(connection, view.state.rows[positions].tolist(), turn.version)
+                if len(positions) == len(view):  # so that Gaussians of any dimension may come
                     self._replace(connection, turn, view.state.parts)
                 put_settings(connection, {"changes": view.changes + 1})
-        return len(gone)
+        return len(positions)
 
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
@@ -467,8 +467,8 @@ class LocalStore(Store):
             while to_merge(self._state.parts):
                 with self._write_turn(), self._step() as (connection, turn):
                     run = to_merge(turn.state.parts)  # none, if another process was faster
-                    kept = [(part.first, part.segment, part.kept) for part in run if part.count]
-                    self._replace(connection, turn, run, [Segment.join(kept)] if kept else [])
+                    pieces = [(p.first_row, p.segment, p.kept) for p in run if p.count]
+                    self._replace(connection, turn, run, [Segment.join(pieces)] if pieces else [])
 
     def _replace(
         self,
@@ -479,24 +479,24 @@ class LocalStore(Store):
     ) -> None:
         """Replace neighbouring parts by segments at some rows, without the dead ones."""
         if parts:
-            span = [parts[0].first, parts[-1].last]
+            span = [parts[0].first_row, parts[-1].last]
             connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
             of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
             connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
             files = [name for part in parts for name in part.files if name]
             self.after_commit(partial(self._home.segments.remove, files))
-        for first, segment in segments:
+        for start, segment in segments:
             insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
-            connection.execute(insert, [first, *self._home.segments.write(segment)])
+            connection.execute(insert, [start, *self._home.segments.write(segment)])
 
     # Copies and checks
 
-    def move_to(self, other: LocalStore) -> None:
+    def move_to(self, store: LocalStore) -> None:
         """Go on as another store; views stay as they are."""
         with self._home.database.writing:
-            self.folder, self._home = other.folder, other._home
-            self._state, self._settings = other._state, other._settings
+            self.folder, self._home = store.folder, store._home
+            self._state, self._settings = store._state, store._settings
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -510,9 +510,9 @@ class LocalStore(Store):
         view = self.snapshot()
         for part in view.state.parts:
             _ = part.segment.checked_words
-        read, there = self._home.check(view.rows)
+        total, there = self._home.check(view.rows)
         is_newest = self.snapshot().state.version == view.state.version  # else there may be more
-        if read < len(view) or (is_newest and there > len(view)):
+        if total < len(view) or (is_newest and there > len(view)):
             raise corruption(
                 self._home.database.path,
                 f"holds {there} passages, and vectors of {len(view)}; build the index again.",
@@ -587,15 +587,15 @@ class LocalStore(Store):
 
         Returns whether there are more; `writing` is held.
         """
-        held = [part for part in self._state.parts if part.alive is not None and is_due(part)]
-        if self._state.deleted_at or held or self.read_only:  # which raises
+        due = [part for part in self._state.parts if part.alive is not None and is_due(part)]
+        if self._state.deleted_at or due or self.read_only:  # which raises
             self._must_write_log = True
             with self._write_turn(), self._step() as (connection, turn):
                 self._remove_texts(connection, turn)
                 parts = [part for part in turn.state.parts if part.alive is not None]
                 for part in [*filter(is_due, parts)][:1]:
-                    kept = [(part.first, part.segment, part.kept)] * bool(part.count)
-                    self._replace(connection, turn, [part], [Segment.join(kept)] if kept else [])
+                    rows = [(part.first_row, part.segment, part.kept)] * bool(part.count)
+                    self._replace(connection, turn, [part], [Segment.join(rows)] if rows else [])
         if any(part.alive is not None and is_due(part) for part in self._state.parts):
             return True
         self._must_write_log = not self._home.database.truncate_log()
@@ -605,10 +605,10 @@ class LocalStore(Store):
         """Remove the passages of dead rows, which views of this process keep in memory."""
         dead = "WHERE row IN (SELECT row FROM dead WHERE at IS NOT NULL)"
         records = connection.execute(f"SELECT {COLUMNS} FROM passages {dead}")
-        if gone := {record[0]: record for record in records}:
+        if remains := {record[0]: record for record in records}:
             for home in all_contents:
                 if home.database.is_same(self._home.database):
-                    home.keep(gone, turn.version)
+                    home.keep(remains, turn.version)
             connection.execute(f"DELETE FROM passages {dead}")
         connection.execute("DELETE FROM dead WHERE version IS NULL")
         connection.execute("UPDATE dead SET at = NULL")
@@ -635,25 +635,25 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     if state.parts:
         settings["schema"] = state.schema.metadata()
     with store._step() as (connection, turn):
-        old = turn.state
-        living = old.rows if old.alive is None else old.rows[old.alive]
+        target = turn.state
+        living = target.rows if target.alive is None else target.rows[target.alive]
         mark_dead(connection, living.tolist(), turn.version)
-        shift = old.next_row  # rows are never used again, since others may read them
+        shift = target.next_row  # rows are never used again, since others may read them
         stored = (
             chain.from_iterable(texts.records(rows))
             if isinstance(texts, Contents)
             else map(record_of, rows, texts.read(rows))
         )
-        records = ((row + shift, *others) for row, *others in stored)
+        records = ((row + shift, *columns) for row, *columns in stored)
         if connection.executemany(INSERT, records).rowcount < len(view):
             raise IndexCorrupted(
                 "store: a passage is missing whose vector is there; make a new snapshot to save."
             )
-        segments = ((first + shift, segment) for first, segment in view.segments())
-        store._replace(connection, turn, old.parts, segments)
+        segments = ((start + shift, segment) for start, segment in view.segments())
+        store._replace(connection, turn, target.parts, segments)
         connection.execute("DELETE FROM settings")
         store._must_write_log = True
-        settings |= {"version": turn.version, "changes": old.changes + 1}
+        settings |= {"version": turn.version, "changes": target.changes + 1}
         put_settings(connection, {**settings, "next_row": shift + state.next_row})
 
 

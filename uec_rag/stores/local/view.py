@@ -53,8 +53,8 @@ class Texts:
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Return the ids that there are, each with all rows that have or had it."""
-        wanted = {*ids}
-        return [(p.id, row) for row, p in enumerate(self._passages) if p.id in wanted]
+        names = {*ids}
+        return [(p.id, row) for row, p in enumerate(self._passages) if p.id in names]
 
     def select(self, view: View, condition: Condition) -> NDArray[np.bool_]:
         """Return which positions satisfy a condition."""
@@ -86,7 +86,7 @@ class State:
         The row of the next passage.
     parts : sequence of Part
     schema : Schema
-    known : dict
+    memory : dict
         What was computed of the passages, the same after a transaction that changes none.
     deleted_at : float or None
         When the last passages were deleted or replaced of which something is left in the files;
@@ -102,7 +102,7 @@ class State:
     next_row: int = 0
     parts: Sequence[Part] = ()
     schema: Schema = field(default_factory=Schema)
-    known: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, str] = field(default_factory=dict)
     deleted_at: float | None = None
     tenants: dict[Hashable, State] = field(default_factory=dict)
     whole: State | None = None
@@ -122,7 +122,7 @@ class State:
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The row of each position, ascending."""
-        rows = [part.first + part.segment.offsets.astype(np.int64) for part in self.parts]
+        rows = [part.first_row + part.segment.offsets.astype(np.int64) for part in self.parts]
         return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
 
     @cached_property
@@ -145,8 +145,8 @@ class State:
         if not len(self.rows):
             return np.zeros(0, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        found: NDArray[np.int64] = at[self.rows[at] == rows]
-        return found
+        positions: NDArray[np.int64] = at[self.rows[at] == rows]
+        return positions
 
     def split(
         self, positions: NDArray[np.int64]
@@ -158,16 +158,16 @@ class State:
         numbers = np.searchsorted(self.edges, positions, side="right") - 1
         for number in np.unique(numbers).tolist():
             [places] = np.nonzero(numbers == number)
-            own = positions[places] - self.edges[number]
-            yield self.parts[number].segment, own, places
+            indices = positions[places] - self.edges[number]
+            yield self.parts[number].segment, indices, places
 
     def numbers(self, positions: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
         """Return the means (m, d) of positions, and the factors of their variances (m, r)."""
         means = np.empty((len(positions), self.schema.dimension), dtype=np.float32)
         scales = np.empty((len(positions), self.schema.scales), dtype=np.float32)
-        for segment, own, places in self.split(positions):
-            means[places] = self.schema.stretched([mean[own] for mean in segment.means])
-            scales[places] = segment.scales[own]
+        for segment, indices, places in self.split(positions):
+            means[places] = self.schema.stretched([mean[indices] for mean in segment.means])
+            scales[places] = segment.scales[indices]
         require_finite([means])
         return means, scales
 
@@ -181,10 +181,10 @@ class State:
         """Return the factors of the variances of positions after another fit, and the schema."""
         scales, schema = list[FloatArray](), self.schema
         for start in range(positions.start, positions.stop, _MANY):
-            some = np.arange(start, min(start + _MANY, positions.stop))
-            made = change.gaussians(self.numbers(some)[0])
-            scales.append(made.scales)
-            schema = Schema.from_gaussians(made)
+            span = np.arange(start, min(start + _MANY, positions.stop))
+            gaussians = change.gaussians(self.numbers(span)[0])
+            scales.append(gaussians.scales)
+            schema = Schema.from_gaussians(gaussians)
         lengths = (self.schema.stretch * change.factors).tolist()
         return np.concatenate(scales), replace(schema, lengths=tuple(lengths))
 
@@ -226,7 +226,7 @@ class View(Searched):
         `frequencies`: for each sparse block, the term frequencies in the whole corpus.
         """
         segments = Segment.cut(gaussians, text_keys(passages))
-        parts = [Part(first, "", segment) for first, segment in segments]
+        parts = [Part(start, "", segment) for start, segment in segments]
         schema = Schema.from_gaussians(gaussians)
         state = State(next_row=len(passages), parts=parts, schema=schema)
         return cls(state, Texts(passages), frequencies=frequencies)
@@ -238,23 +238,23 @@ class View(Searched):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle its passages with their vectors and words."""
-        parts, first = list[Part](), 0
+        parts, start = list[Part](), 0
         for _, segment in self.segments():
             offsets = np.arange(len(segment), dtype=np.uint32)
-            parts.append(Part(first, "", replace(segment, offsets=offsets, path=Path())))
-            first += len(segment)
-        state = State(0, self.changes, first, parts, self.state.schema)
+            parts.append(Part(start, "", replace(segment, offsets=offsets, path=Path())))
+            start += len(segment)
+        state = State(0, self.changes, start, parts, self.state.schema)
         return View, (state, Texts([*self.passages()]), None, self.frequencies)
 
     def segments(self) -> Iterator[tuple[int, Segment]]:
         """Yield the first row and the segment of each part, without what the view leaves out."""
         mask = self.mask
         for part, start in zip(self.state.parts, self.state.edges.tolist(), strict=False):
-            kept = mask[start : start + len(part.segment)]
-            if kept.all():
-                yield part.first, part.segment
-            elif kept.any():
-                yield Segment.join([(part.first, part.segment, kept)])
+            part_mask = mask[start : start + len(part.segment)]
+            if part_mask.all():
+                yield part.first_row, part.segment
+            elif part_mask.any():
+                yield Segment.join([(part.first_row, part.segment, part_mask)])
 
     @property
     def changes(self) -> int:
@@ -268,14 +268,14 @@ class View(Searched):
         """
         if len(self) > _MOST_HASHED:
             return super().corpus()
-        known = self.state.known if self.selected is self.state.alive else {}
-        if _CORPUS not in known:
+        memory = self.state.memory if self.selected is self.state.alive else {}
+        if _CORPUS not in memory:
             total = 0
-            for one in self.passages():
-                said = f"{len(one.id)}:{one.id}{len(one.text)}:{one.text}".encode()
-                total += int.from_bytes(hashlib.sha256(said).digest())
-            known[_CORPUS] = f"{total % 2**128:032x}"
-        return known[_CORPUS]
+            for p in self.passages():
+                data = f"{len(p.id)}:{p.id}{len(p.text)}:{p.text}".encode()
+                total += int.from_bytes(hashlib.sha256(data).digest())
+            memory[_CORPUS] = f"{total % 2**128:032x}"
+        return memory[_CORPUS]
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
@@ -289,26 +289,26 @@ class View(Searched):
 
     def _where(self, condition: Condition) -> View:
         mask = self.texts.select(self, condition)
-        kept = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
-        return View(self.state, self.texts, kept, self.frequencies)
+        at = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
+        return View(self.state, self.texts, at, self.frequencies)
 
     def of_tenant(self, filter: Filter) -> View:
         """Return a view of the passages that match a filter, among which words are counted."""
         condition = parse(filter)  # once: the filter is the caller's, who may change it meanwhile
-        key, known = key_of(condition), self.state.tenants
+        key, tenants = key_of(condition), self.state.tenants
         is_kept = key is not None and self.selected is self.state.alive
-        state = known.get(key) if is_kept else None
+        state = tenants.get(key) if is_kept else None
         if state is None:
             mask, edges = self._where(condition).mask, self.state.edges.tolist()
             parts = [
                 replace(part, alive=mask[start:end])
                 for part, (start, end) in zip(self.state.parts, pairwise(edges), strict=True)
             ]
-            state = replace(self.state, parts=parts, known={}, tenants={}, whole=self.state)
+            state = replace(self.state, parts=parts, memory={}, tenants={}, whole=self.state)
             if is_kept:
-                for latest in [*known][_MOST_TENANTS - 1 :]:
-                    known.pop(latest, None)
-                known[key] = state
+                for latest in [*tenants][_MOST_TENANTS - 1 :]:
+                    tenants.pop(latest, None)
+                tenants[key] = state
         return View(state, self.texts)
 
     @property
@@ -332,8 +332,8 @@ class View(Searched):
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the positions of the ids that there are."""
-        found = self.texts.rows_of(ids)
-        names = {row: id_ for id_, row in found}
+        pairs = self.texts.rows_of(ids)
+        names = {row: id_ for id_, row in pairs}
         positions = self.state.positions(np.array([*names], dtype=np.int64))
         if self.selected is not None:
             positions = positions[np.isin(positions, self.selected)]
@@ -342,16 +342,16 @@ class View(Searched):
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
-        known = self.find(ids)
-        positions = np.array([known[id_] for id_ in ids if id_ in known], dtype=np.int64)
+        places = self.find(ids)
+        positions = np.array([places[id_] for id_ in ids if id_ in places], dtype=np.int64)
         return [*map(copy_passage, self._read(positions))]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        known = self.find(ids)
-        if unknown := [id_ for id_ in ids if id_ not in known]:
+        places = self.find(ids)
+        if unknown := [id_ for id_ in ids if id_ not in places]:
             raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
-        return self.state.gaussians(np.array([known[id_] for id_ in ids], dtype=np.int64))
+        return self.state.gaussians(np.array([places[id_] for id_ in ids], dtype=np.int64))
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
@@ -365,15 +365,15 @@ class View(Searched):
             )
         )
 
-    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
-        """Return up to `most` passages: all, or neighbours at regular steps.
+    def examples(self, limit: int = MOST_EXAMPLES) -> list[Passage]:
+        """Return up to `limit` passages: all, or neighbours at regular steps.
 
         Neighbours, since these share a title that tells none of them from the others.
         """
-        count, at_once = len(self), min(most, _NEIGHBOURS)
-        columns = np.arange(min(count, most))
-        if count > most:
-            starts = np.linspace(0, count - at_once, most // at_once).astype(np.int64)
+        count, at_once = len(self), min(limit, _NEIGHBOURS)
+        columns = np.arange(min(count, limit))
+        if count > limit:
+            starts = np.linspace(0, count - at_once, limit // at_once).astype(np.int64)
             columns = np.unique(starts[:, None] + np.arange(at_once))
         return [*map(copy_passage, self._read(self.positions(columns)))]
 
@@ -402,41 +402,41 @@ class View(Searched):
                 for block, number in zip(blocks, numbers, strict=True)
             ]
         errors = np.zeros((len(blocks[0]), len(blocks)))
-        size, found = len(self), list[FloatArray]()
+        size, similarities = len(self), list[FloatArray]()
         words, looked_up = iter(self._words if size else ()), list[LookedUp]()
         for place, (block, number) in enumerate(zip(blocks, numbers, strict=True)):
             if not size:
-                found.append(np.zeros((len(block), 0), dtype=np.float32))
+                similarities.append(np.zeros((len(block), 0), dtype=np.float32))
                 continue
             if isinstance(block, Terms):
                 corpus = next(words)
                 looked_up.append(corpus.look_up(block))
-                found.append(self._select(corpus.similarities(looked_up[-1])))
+                similarities.append(self._select(corpus.similarities(looked_up[-1])))
                 continue
             product, errors[:, place] = self._multiply(block, number, scan)
-            found.append(product)
-            require_finite(found[-1:], LARGEST_PRODUCT)
+            similarities.append(product)
+            require_finite(similarities[-1:], LARGEST_PRODUCT)
 
         def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
             positions, query = self.positions(columns), cast(FloatArray, blocks[place])[row]
             exact = np.empty(len(columns), dtype=np.float32)
             for start in range(0, len(columns), _MANY):
-                some = slice(start, start + _MANY)
-                for segment, own, places in self.state.split(positions[some]):
-                    means = segment.means[numbers[place]][own]
+                span = slice(start, start + _MANY)
+                for segment, indices, places in self.state.split(positions[span]):
+                    means = segment.means[numbers[place]][indices]
                     # Not a matrix product, whose sums may differ between equal rows. With the order
                     # of einsum's sums, those in float32 would be further off.
-                    exact[some][places] = np.einsum("ij,j->i", means, query, dtype=np.float64)
+                    exact[span][places] = np.einsum("ij,j->i", means, query, dtype=np.float64)
             require_finite([exact], LARGEST_PRODUCT)
             return exact
 
-        return Compared(found, errors, compute, looked_up)
+        return Compared(similarities, errors, compute, looked_up)
 
     @property
     def _is_few(self) -> bool:
         """True if less is read where the selected means are multiplied by themselves."""
-        few = self.selected
-        return few is not None and len(few) <= _MANY and _FEW * len(few) < self.state.edges[-1]
+        at = self.selected
+        return at is not None and len(at) <= _MANY and _FEW * len(at) < self.state.edges[-1]
 
     def _multiply(
         self, query: FloatArray, number: int, scan: Way | None
@@ -445,15 +445,15 @@ class View(Searched):
         segments = [part.segment for part in self.state.parts]
         if scan is not None:
             products, errors = zip(
-                *(scan(one.scans[number], query) for one in segments), strict=True
+                *(scan(segment.scans[number], query) for segment in segments), strict=True
             )
             return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
         with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
             if self.selected is not None and self._is_few:
-                few = np.empty((len(query), len(self)), dtype=np.float32)
-                for segment, own, places in self.state.split(self.selected):
-                    few[:, places] = query @ segment.means[number][own].T
-                return few, 0.0
+                product = np.empty((len(query), len(self)), dtype=np.float32)
+                for segment, indices, places in self.state.split(self.selected):
+                    product[:, places] = query @ segment.means[number][indices].T
+                return product, 0.0
             products = tuple(query @ segment.means[number].T for segment in segments)
             return self._select(np.concatenate(products, axis=1)), 0.0
 
@@ -471,8 +471,8 @@ class View(Searched):
         state, variance, profile = self.state, query.variance, self.state.schema.profile
         mu = weighted_sum(compared.similarities, weights)
         slack = (np.abs(weights) * compared.errors).sum(axis=1)
-        second: FloatArray = query.mean**2 + variance
-        spread: FloatArray = second if profile is None else second @ profile.T
+        second_moment: FloatArray = query.mean**2 + variance
+        spread: FloatArray = second_moment if profile is None else second_moment @ profile.T
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
             means, scales = state.numbers(self.positions(columns))
@@ -485,17 +485,17 @@ class View(Searched):
             require_finite([mu[i, columns], sigma2])
             return mu[i, columns], sigma2
 
-        def most(i: int) -> float:
+        def bound(i: int) -> float:
             passages = max(
                 float((part.segment.scales @ spread[i]).max(initial=0.0)) for part in state.parts
             )
             longest = max(part.segment.longest for part in state.parts)
             longest *= state.schema.stretch.max()
-            own = variance[i].max(initial=0.0) * np.float64(longest) ** 2
-            return float(passages + own) * (1 + 1e-4)  # up to rounding
+            query_part = variance[i].max(initial=0.0) * np.float64(longest) ** 2
+            return float(passages + query_part) * (1 + 1e-4)  # up to rounding
 
         best = [
-            best_rows(mu[i], partial(moments, i), k, beta, partial(most, i), slack[i])
+            best_rows(mu[i], partial(moments, i), k, beta, partial(bound, i), slack[i])
             for i in range(len(query))
         ]
         return Top(*map(np.stack, zip(*best, strict=True)))
@@ -504,17 +504,17 @@ class View(Searched):
         """Return the numbers of the texts of columns (n, k), the same for copies of one."""
         positions = self.positions(columns).ravel()
         keys = np.empty(len(positions), dtype=np.uint64)
-        for segment, own, places in self.state.split(positions):
-            keys[places] = segment.texts[own]
+        for segment, indices, places in self.state.split(positions):
+            keys[places] = segment.texts[indices]
         return keys.reshape(columns.shape)
 
     def gather(self, columns: Iterable[NDArray[np.int64]]) -> list[list[Passage]]:
         """Return the passages of some columns each, which must not be changed."""
-        every = [self.positions(some).tolist() for some in columns]
+        positions = [self.positions(group).tolist() for group in columns]
         # Each passage is read once, whichever queries have found it.
-        distinct = [*dict.fromkeys(chain.from_iterable(every))]
-        found = dict(zip(distinct, self._read(np.array(distinct, dtype=np.int64)), strict=True))
-        return [[found[position] for position in of_query] for of_query in every]
+        distinct = [*dict.fromkeys(chain.from_iterable(positions))]
+        passages = dict(zip(distinct, self._read(np.array(distinct, dtype=np.int64)), strict=True))
+        return [[passages[position] for position in of_query] for of_query in positions]
 
     def contributions(
         self, compared: Compared, columns: Sequence[NDArray[np.int64]]
@@ -532,15 +532,15 @@ class View(Searched):
         """Return how many passages of the view have each term, in any sparse block."""
         is_whole = self.frequencies or self.selected is self.state.alive
         words = self._words if is_whole else self._selected_words
-        none = np.zeros(len(keys), dtype=np.int64)
-        return sum((block.counts_of(keys) for block in words), none)
+        empty = np.zeros(len(keys), dtype=np.int64)
+        return sum((block.counts_of(keys) for block in words), empty)
 
     @cached_property
     def _selected_words(self) -> list[Words]:
         """The sparse blocks, in which only passages of the view are counted."""
         mask, edges = self.mask, self.state.edges.tolist()
-        kept = [mask[start:end] for start, end in pairwise(edges)]
-        return [replace(words, alive=kept) for words in self._words]
+        masks = [mask[start:end] for start, end in pairwise(edges)]
+        return [replace(words, alive=masks) for words in self._words]
 
     @property
     def corpus_size(self) -> int:
@@ -557,7 +557,7 @@ class View(Searched):
         if not self.frequencies:
             return self.state.corpora
         pairs = zip(self.state.corpora, self.frequencies, strict=True)
-        return [replace(words, frequencies=known) for words, known in pairs]
+        return [replace(words, frequencies=counts) for words, counts in pairs]
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
@@ -573,14 +573,14 @@ class View(Searched):
             self.state.schema.check_query(query)
         k = min(k, len(self))
         if not k:
-            none = np.zeros((len(query), 0), dtype=np.float32)
-            return Top(none.astype(np.int64), none, none, none)
+            empty = np.zeros((len(query), 0), dtype=np.float32)
+            return Top(empty.astype(np.int64), empty, empty, empty)
         widths = np.array(self.state.schema.widths)
         edges = np.cumsum(widths[widths > 0])[:-1]
         blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
         compared = self.compare([*blocks, *query.terms])
-        ones = np.ones_like(compared.errors, dtype=np.float32)
-        return self.top_k(query, k, beta=beta, compared=compared, weights=ones)
+        weights = np.ones_like(compared.errors, dtype=np.float32)
+        return self.top_k(query, k, beta=beta, compared=compared, weights=weights)
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
