@@ -26,8 +26,7 @@ _HIDDEN = (
     "|//table:table-row[@table:visibility='collapse'][not(ancestor::table:table-row-group)]"
 )
 _NOUNS = {"table": "hidden sheet", "page": "hidden slide", "table-row": "hidden row"}
-_BASED = "//style:style[@style:parent-style-name='Title']/@style:name"
-_TITLE = f"//text:p[@text:style-name='Title' or @text:style-name={_BASED}]"
+_TITLES = "//style:style[@style:parent-style-name='Title']/@style:name"
 _BLOCKS = tuple(f"{_TEXT}{name}" for name in ("p", "h", "list"))
 _INLINE = tuple(f"{_TEXT}{name}" for name in ("p", "h", "span", "a"))
 # What has a text that pandoc reads itself, or is of a note; of the others, fields have one.
@@ -54,7 +53,9 @@ def simplify(data: bytes, left_out: Counter[str]) -> tuple[bytes, str]:
     if content.find("{*}body/{*}text") is not None:
         _show_boxes(content)
         _write_numbers(content, styles)
-        title = "".join(next((part.itertext() for part in _all(content, _TITLE)), ()))
+        titles, paragraphs = {"Title", *_all(content, _TITLES)}, content.iter(f"{_TEXT}p")
+        texts = (part.itertext() for part in paragraphs if part.get(f"{_TEXT}style-name") in titles)
+        title = "".join(next(texts, ()))
         objects = [archive.read(name) for name in archive.namelist() if _OBJECT.fullmatch(name)]
         left_out["equation"] += sum(b"Math/MathML" in part for part in objects)
         left_out["chart"] += sum(b"<chart:chart" in part for part in objects)
