@@ -12,7 +12,7 @@ from uec_rag.langchain import UECRetriever
 
 ROOT = str(Path(uec_rag.__file__).parent)
 FILES, FUNCTIONS, DEPTH = 43, 340, 17
-UNNAMED = 0.072  # the share of names that are no nouns
+UNNAMED = 0.026  # the share of names that are no nouns
 NO_NOUNS = (
     "one ones own other others each every both either none some several many most few fewest more "
     "less least rest all any another same such this that these those it its them they their theirs "

@@ -121,7 +121,9 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
         retriever = told_in_english(uec, corpus)
     found = found_by(retriever, [corpus[0], corpus[-1]])
     parts = uec.encode([corpus[0], corpus[-1]], "query")
-    own = uec.fitted.member_logits(parts, np.stack([one.similarities[:, 0] for one in found]))
+    own = uec.fitted.member_logits(
+        parts, np.stack([one.block.similarities[one.row, :, 0] for one in found])
+    )
     heard = np.stack([own[0], [own[1, 1]] * 2]) / retriever._method().model.temperature
     expected = np.stack([heard.max(axis=1), heard.mean(axis=1)], axis=1)
     seen = np.concatenate([one.features.in_corpus[:, 1:3] for one in found])

@@ -154,11 +154,11 @@ def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P,
 
     def limit(function: Callable[_P, _T]) -> Callable[_P, _T]:
         @wraps(function)
-        def skip(*texts: _P.args, **named: _P.kwargs) -> _T:
-            for text in (*texts, *named.values()):
+        def skip(*texts: _P.args, **keywords: _P.kwargs) -> _T:
+            for text in (*texts, *keywords.values()):
                 if isinstance(text, str) and len(text) > LONGEST_ASKED:
                     return cast(_T, otherwise)
-            return function(*texts, **named)
+            return function(*texts, **keywords)
 
         return skip
 
@@ -398,8 +398,8 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
 def _version_in(source: str) -> str:
     """Return the last version in a path, else ""."""
     path = PurePath(source)
-    named = [found for part in (*path.parts[:-1], path.stem) for found in _VERSION.findall(part)]
-    return "".join(named[-1:])
+    versions = [match for part in (*path.parts[:-1], path.stem) for match in _VERSION.findall(part)]
+    return "".join(versions[-1:])
 
 
 def _below(headings: Sequence[str], title: str, text: str) -> str:
@@ -443,10 +443,10 @@ def own_text(metadata: Mapping[str, Any], text: str) -> str:
     >>> own_text({"file_path": "loans.md", "page_label": "4"}, "page_label: 4\n\nNo fees.")
     'No fees.'
     """
-    left = text
-    while left and (line := left.partition("\n"))[0].partition(": ")[0] in metadata:
-        left = line[2].lstrip("\n")
-    return left or text
+    body = text
+    while body and (line := body.partition("\n"))[0].partition(": ")[0] in metadata:
+        body = line[2].lstrip("\n")
+    return body or text
 
 
 def _heading_of(text: str) -> str:

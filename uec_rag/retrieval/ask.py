@@ -34,7 +34,7 @@ from uec_rag.retrieval.query import (
     latest_whole,
     phrasings,
 )
-from uec_rag.retrieval.search import Found, Method, Rivals, find
+from uec_rag.retrieval.search import Method, Ranking, Rivals, find
 from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter, Searched
 from uec_rag.stores.filters import all_of
@@ -69,20 +69,20 @@ class Batch:
     parts: Sequence[Gaussian]
     view: Searched
 
-    def rivals(self, among: Filter | None, rest: Filter | None) -> Rivals | None:
+    def rivals(self, among: Filter | None, contenders: Filter | None) -> Rivals | None:
         """Return what competes with the passages of a filter, if they are few.
 
-        `rest`: of chosen readings, selects all that may.
+        `contenders`: of chosen readings, selects all that may.
         """
-        where = self.request.filter
+        condition = self.request.filter
         if self.request.tenant is not None:
-            return Rivals(None if among is None else self.store.snapshot(rest), "relative")
+            return Rivals(None if among is None else self.store.snapshot(contenders), "relative")
         if among is None:
             return None
-        if among is where:
+        if among is condition:
             return Rivals(None, "absolute")
-        view = self.store.snapshot(all_of(where, rest))
-        return Rivals(view, "" if where is None else "absolute")
+        view = self.store.snapshot(all_of(condition, contenders))
+        return Rivals(view, "" if condition is None else "absolute")
 
 
 def search_queries(uec: UEC, store: Searched, method: Method, request: Request) -> SearchResult:
@@ -117,7 +117,7 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
 
 
 def ask(
-    batch: Batch, queries: Sequence[Query], among: Filter | None, rest: Filter | None = None
+    batch: Batch, queries: Sequence[Query], among: Filter | None, contenders: Filter | None = None
 ) -> list[Result]:
     """Search for the n questions of a batch in their conversations.
 
@@ -127,22 +127,24 @@ def ask(
     queries : sequence of n Query
     among : Filter or None
         Selects the passages.
-    rest : Filter, optional
+    contenders : Filter, optional
         See `Batch.rivals`.
     """
-    method, where, k = batch.method, batch.request.filter, batch.request.depth
-    view = batch.view if among is where else batch.store.snapshot(among)
+    method, condition, k = batch.method, batch.request.filter, batch.request.depth
+    view = batch.view if among is condition else batch.store.snapshot(among)
     # Of an engine, those that a filter selects are not counted.
     size = 0 if view.is_elsewhere and among is not None else len(view)
     flat = [*chain.from_iterable(batch.phrased)]
     parts = in_context(flat, batch.rows, batch.parts)
-    finds = find(method, view, flat, parts, k, batch.rivals(among, rest))
+    finds = find(method, view, flat, parts, k, batch.rivals(among, contenders))
     make = partial(decide, k=k, size=size, is_read=batch.request.is_read)
     results = list[Result]()
     for query, of_query in zip(queries, batch.phrased, strict=True):
         check_cancelled()  # many questions take long
         candidates = [*filter(None, islice(finds, len(of_query)))]
-        if all(found.phrasing.role in HALVES for found in candidates):  # a source may find halves
+        if all(
+            ranking.phrasing.role in HALVES for ranking in candidates
+        ):  # a source may find halves
             # A store that may have others has not said that there are none.
             code: Code = "uncertain" if view.is_incomplete else "nothing_found"
             results.append(_nothing(method, query, code))
@@ -150,8 +152,8 @@ def ask(
         best = choose(query, candidates)
         result = make(best, query)
         if best.phrasing.role == "spelled" and _is_vain(result.decision, best):
-            written = (found for found in candidates if found.phrasing.role == "written")
-            result = make(next(written, best), query)
+            originals = (r for r in candidates if r.phrasing.role == "written")
+            result = make(next(originals, best), query)
         if halves := _halves_of(best, candidates):
             parts_of = [make(half, query) for half in halves]
             may_be_whole = any(half.phrasing.role == "possible_half" for half in halves)
@@ -159,18 +161,18 @@ def ask(
             texts = [half.phrasing.text for half in halves]
             result = cover(result, parts_of, texts, k, reserved)
         results.append(result)
-    is_filtered = among is not None and among is where
+    is_filtered = among is not None and among is condition
     return [_note_few(result, k, view) for result in results] if is_filtered else results
 
 
-def _halves_of(best: Found, candidates: Sequence[Found]) -> list[Found]:
+def _halves_of(best: Ranking, candidates: Sequence[Ranking]) -> list[Ranking]:
     """Return the questions that a question is; none if it is, or may be, one."""
-    halves = [found for found in candidates if found.phrasing.role in HALVES]
+    halves = [ranking for ranking in candidates if ranking.phrasing.role in HALVES]
     may_be_whole = any(half.phrasing.role == "possible_half" for half in halves)
     return [] if may_be_whole and not _are_two(best, halves) else halves
 
 
-def _is_vain(decision: Decision, spelled: Found) -> bool:
+def _is_vain(decision: Decision, spelled: Ranking) -> bool:
     """Return whether other words are searched for in vain: what they find is no answer.
 
     Where they are surely meant, what is found may be handed over.
@@ -187,42 +189,42 @@ def _nothing(method: Method, query: Query, code: Code) -> Result:
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 
-def _are_two(whole: Found, halves: Sequence[Found]) -> bool:
+def _are_two(whole: Ranking, halves: Sequence[Ranking]) -> bool:
     """Return whether a question is two: no first hit of it has most of the words of each half."""
     shares = [whole.words.share_of(half.words) for half in halves]
     return max(map(min, zip(*shares, strict=True)), default=0.0) < EVEN
 
 
-def choose(query: Query, candidates: Sequence[Found]) -> Found:
+def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
     """Choose the phrasing in which a question is understood best: by its clarity and its prior.
 
     One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
     Without its turns, the question is taken if it is answered confidently and clear, unless what
     else there is is the rest of its message, which is seldom on the subject.
     """
-    least, ranking = 0.0 if query.is_part else SURE, list[tuple[bool, float, Found]]()
-    phrasings_found = [found.phrasing for found in candidates]
-    goes_on = next((phrasing for phrasing in phrasings_found if phrasing.role == "carried"), None)
-    for found in candidates:
-        if (phrasing := found.phrasing).role in HALVES:
+    floor, scored = 0.0 if query.is_part else SURE, list[tuple[bool, float, Ranking]]()
+    roles = {ranking.phrasing.role: ranking.phrasing for ranking in candidates}
+    goes_on = roles.get("carried")
+    for ranking in candidates:
+        if (phrasing := ranking.phrasing).role in HALVES:
             continue
         # What is near for sure is compared by how near, whatever else it may mean.
-        unsaid = found.ambiguity[0] * (1.0 if phrasing.turns else found.unsure)
-        is_clear = found.ambiguity[0] < found.method.clarify_from
-        if phrasing.role == "alone" and found.nearness > least and is_clear:
-            return found
-        tells = goes_on is None or _tells(found, query, goes_on)
+        unsaid = ranking.ambiguity[0] * (1.0 if phrasing.turns else ranking.unsure)
+        is_clear = ranking.ambiguity[0] < ranking.block.method.clarify_from
+        if phrasing.role == "alone" and ranking.nearness > floor and is_clear:
+            return ranking
+        tells = goes_on is None or _tells(ranking, query, goes_on)
         # P(it says what it means, and the first texts answer it), as if independent.
-        ranking.append((tells, found.nearness * (1 - unsaid) * phrasing.prior, found))
-    return max(ranking, key=itemgetter(0, 1))[-1]
+        scored.append((tells, ranking.nearness * (1 - unsaid) * phrasing.prior, ranking))
+    return max(scored, key=itemgetter(0, 1))[-1]
 
 
-def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
+def _tells(ranking: Ranking, query: Query, goes_on: Phrasing) -> bool:
     """Return whether the first hit has what a follow-up goes on to.
 
     It has not if its title or source has words that this takes the place of, and none of this.
     """
-    text, hit = found.phrasing.text, found.passages[0]
+    text, hit = ranking.phrasing.text, ranking.passages[0]
     after = stems(goes_on.text if text == query.text else text)
     before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
     goal, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
@@ -251,17 +253,17 @@ def cover(
         How many of the first `JUDGED` hits are those of the parts.
     """
     weakest = min(range(len(parts)), key=lambda at: parts[at].decision.confidence)
-    least, depth = parts[weakest].decision, min(k, JUDGED)
+    verdict, depth = parts[weakest].decision, min(k, JUDGED)
     hits = _covering(whole.hits, _in_turn(parts, depth)[: reserved if depth > 1 else 0], k)
-    hits = [replace(hit, relevance=min(hit.relevance, least.confidence)) for hit in hits]
+    hits = [replace(hit, relevance=min(hit.relevance, verdict.confidence)) for hit in hits]
     decision = replace(
-        least,
-        underspecified=min(whole.decision.underspecified, least.underspecified),
+        verdict,
+        underspecified=min(whole.decision.underspecified, verdict.underspecified),
         readings=whole.decision.readings,
-        searched_as=texts[weakest] if least.action != "answer" else whole.decision.searched_as,
+        searched_as=texts[weakest] if verdict.action != "answer" else whole.decision.searched_as,
     )
     result = replace(parts[weakest], hits=tuple(hits))
-    return replace(result, decision=decide_again(decision, least.threshold))
+    return replace(result, decision=decide_again(decision, verdict.threshold))
 
 
 def _covering(hits: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
@@ -269,22 +271,22 @@ def _covering(hits: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
     depth = min(k, JUDGED)
     head = {hit.passage.text: hit for hit in hits[:depth]}
     of_parts = {hit.passage.text: hit for hit in reversed(best)}
-    added = [hit for text, hit in reversed(of_parts.items()) if text not in head]
+    extra = [hit for text, hit in reversed(of_parts.items()) if text not in head]
     spare = [hit for text, hit in head.items() if text not in of_parts]
-    out = spare[len(spare) - max(len(head) + len(added) - depth, 0) :]
+    out = spare[len(spare) - max(len(head) + len(extra) - depth, 0) :]
     stay = (hit for hit in head.values() if hit not in out)
-    first = dict[str, Hit]()
-    for hit in chain(stay, added, out, hits[depth:]):
-        first.setdefault(hit.passage.text, hit)
-    return [*first.values()][:k]
+    by_text = dict[str, Hit]()
+    for hit in chain(stay, extra, out, hits[depth:]):
+        by_text.setdefault(hit.passage.text, hit)
+    return [*by_text.values()][:k]
 
 
 def _in_turn(parts: Sequence[Result], k: int) -> list[Hit]:
     """Order the hits of parts in turn, first those with which all are most likely answered."""
     counts = [max(k // len(parts), 1)] * len(parts)
     if len(parts) == 2:
-        first, second = parts
-        odds = {n: first.confidence_at(n) * second.confidence_at(k - n) for n in range(1, k)}
+        head, tail = parts
+        odds = {n: head.confidence_at(n) * tail.confidence_at(k - n) for n in range(1, k)}
         best = max(odds, key=lambda n: (odds[n], -abs(2 * n - k)), default=1)
         counts = [best, k - best]
     ranked = [
@@ -306,15 +308,15 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
     """
     among, excluded, choices = batch.request.filter, list[str](), list[Reading]()
     for reply in query.replies:
-        [first] = ask(batch, [query], among)
-        offered = first.decision.readings
+        [result] = ask(batch, [query], among)
+        offered = result.decision.readings
         try:
             choices = _choose(reply, offered)
         except UnknownReading:
             if isinstance(batch.request.within, str):
                 raise
             if not query.is_unsettled:
-                return first
+                return result
             choices = [*offered]
         ids = reply
         if isinstance(reply, str):

@@ -30,35 +30,35 @@ from uec_rag.retrieval.hits import (
     own_copy,
 )
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.search import Found
+from uec_rag.retrieval.search import Ranking
 from uec_rag.stores.passage import Passage
 
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
-def decide(found: Found, query: Query, k: int, size: int, *, is_read: bool = False) -> Result:
+def decide(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool = False) -> Result:
     """Decide on a phrasing of a question, and make its result.
 
     `size`: number of passages that were searched. `is_read`: whether a model reads the hits.
     """
-    (unsaid, node), sure = found.ambiguity, found.confidence
+    (unsaid, node), sure = ranking.ambiguity, ranking.confidence
     meanings = readings.readings(node) if unsaid >= UNLIKELY else []
-    method, phrasing, probabilities = found.method, found.phrasing, found.probabilities
+    method, phrasing, probabilities = ranking.block.method, ranking.phrasing, ranking.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
-    lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
+    lacks_name = ranking.features.in_corpus[0, 3 + WORDS.index("names")] == 0
     may_abstain = sure < 1 - UNLIKELY and not lacks_name  # to look for them takes time
     closest = readings.closest_sections(node) if may_abstain else []
-    is_exact = 0 < size <= found.block.size  # an engine may not know its size
+    is_exact = 0 < size <= ranking.block.size  # an engine may not know its size
     offered = meanings if unsaid >= method.clarify_from else ()
-    family = family_in(found, is_read=is_read)
-    relevance = spread_to_hits(probabilities, found.numbers, found.mu)
+    family = family_in(ranking, is_read=is_read)
+    relevance = spread_to_hits(probabilities, ranking.numbers, ranking.mu)
     if offered:  # they may have taken the place of hits that confidence counts on
-        sure = min(sure, float(relevance[places_of(found, JUDGED, offered, family)].sum()))
+        sure = min(sure, float(relevance[places_of(ranking, JUDGED, offered, family)].sum()))
     language = method.language or phrasing.language
     # Words are counted in all passages, of which a filter may hide some. A word in the place of
     # others of a family may be another name for one, where similarity tells which.
-    is_told = found.words.family is not None and found.features.meant[0] == 1
-    is_counted = is_exact and size == found.words.size and not is_told
+    is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
+    is_counted = is_exact and size == ranking.words.size and not is_told
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
     decision = decide_one(
         sure,
@@ -66,43 +66,46 @@ def decide(found: Found, query: Query, k: int, size: int, *, is_read: bool = Fal
         tuple(meanings),
         clarify_from=method.clarify_from,
         closest=tuple(closest),
-        lacking=found.words.unmentioned if is_counted else (),
+        lacking=ranking.words.unmentioned if is_counted else (),
         in_corpus=float(probabilities.in_corpus[0]),
-        unfamiliar=found.block.unfamiliar[found.row][0],
+        unfamiliar=ranking.block.unfamiliar[ranking.row][0],
         language=language,
         searched_as=phrasing.text if is_changed else "",
         asks=query.asks,
         caveat=method.caveat_in(language),
     )
     alike = min(len(family), HANDED) if is_read and not offered else 0
-    places = places_of(found, max(k, alike), offered, family)
+    places = places_of(ranking, max(k, alike), offered, family)
     if not offered and family:  # what is first is as near as the first was
-        relevance[places] = relevance[found.distinct[: len(places)]]
-    coefficients = found.block.of_encoders[found.row]
+        relevance[places] = relevance[ranking.distinct[: len(places)]]
+    coefficients = ranking.block.of_encoders[ranking.row]
     return Result(
         query.said or query.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         method.fitted.weights_by_name(coefficients),
         coefficients,
-        hits_at(found, places, relevance),
+        hits_at(ranking, places, relevance),
         probabilities.confidence_at_k[0],
         exact=is_exact,
         alike=alike,
-        evidence=evidence_of(found),
+        evidence=evidence_of(ranking),
     )
 
 
 def places_of(
-    found: Found, k: int, offered: Sequence[Reading], family: Sequence[int]
+    ranking: Ranking, k: int, offered: Sequence[Reading], family: Sequence[int]
 ) -> NDArray[np.intp]:
     """Return the positions of one question's hits: k different texts, best first.
 
     Among them are the first passages of the readings that are offered, in place of the last others.
     A family that is not told apart, see `family_in`, is first.
     """
-    columns, ids = found.distinct[: len(found.words.hits)], {reading.ids[0] for reading in offered}
+    columns, ids = (
+        ranking.distinct[: len(ranking.words.hits)],
+        {reading.ids[0] for reading in offered},
+    )
     rows = range(len(columns))
-    front = [row for row in rows if ids and found.passages[int(columns[row])].id in ids]
+    front = [row for row in rows if ids and ranking.passages[int(columns[row])].id in ids]
     if len(front) < 2:
         return columns[[*family, *(row for row in rows if row not in family)][:k]]
     back = [row for row in rows if row not in front][: max(k - len(front), 0)]
@@ -110,13 +113,13 @@ def places_of(
     return places
 
 
-def family_in(found: Found, *, is_read: bool) -> tuple[int, ...]:
+def family_in(ranking: Ranking, *, is_read: bool) -> tuple[int, ...]:
     """Return the places of hits alike that a question does not tell apart, which come first.
 
     It is () if it does. Where nobody reads them, they stay as near as they are, unless compared.
     """
-    family = found.words.family
-    if family is None or found.features.meant[0] == 1:
+    family = ranking.words.family
+    if family is None or ranking.features.meant[0] == 1:
         return ()
     return family.members if family.operates or is_read else ()
 
@@ -127,61 +130,69 @@ def spread_to_hits(
     """Assign the relevance of each different text to each of one question's hits, shape (m,).
 
     Copies of a text get the same value. Equally similar texts get that of the first of them, since
-    their order is arbitrary. `numbers`: see `Found`.
+    their order is arbitrary. `numbers`: see `Ranking`.
     """
     values = probabilities.relevance[0][numbers]
-    first = np.arange(len(values))
+    origin = np.arange(len(values))
     close = np.abs(np.diff(mu)) <= _EQUAL
     # Compare with the first of a group, not with the previous hit: small differences add up.
     for position in np.flatnonzero(close).tolist():
-        if abs(mu[position + 1] - mu[first[position]]) <= _EQUAL:
-            first[position + 1] = first[position]
-    spread: FloatArray = values[first]
+        if abs(mu[position + 1] - mu[origin[position]]) <= _EQUAL:
+            origin[position + 1] = origin[position]
+    spread: FloatArray = values[origin]
     return spread
 
 
-def hits_at(found: Found, places: NDArray[np.intp], relevance: FloatArray) -> tuple[Hit, ...]:
+def hits_at(ranking: Ranking, places: NDArray[np.intp], relevance: FloatArray) -> tuple[Hit, ...]:
     """Make records of the hits at some positions; `relevance` is that of every hit."""
     copies = defaultdict[int, list[Passage]](list)
-    for at, passage in found.passages.items():
-        copies[int(found.numbers[at])].append(passage)
-    block, row = found.block, found.row
+    for at, passage in ranking.passages.items():
+        copies[int(ranking.numbers[at])].append(passage)
+    block, row = ranking.block, ranking.row
     rows = (array[row] for array in (block.top.scores, block.top.mu, block.top.sigma2))
     arrays = (*rows, block.disagreement[row], relevance)
     columns = zip(places.tolist(), *(array[places].tolist() for array in arrays), strict=True)
-    words, without = found.words, function_words(found.phrasing.language)
-    matched = dict(zip(found.distinct.tolist(), words.matched, strict=False))
-    shares, hits = shares_of(found, places), list[Hit]()
+    words, without = ranking.words, function_words(ranking.phrasing.language)
+    amounts_at = dict(zip(ranking.distinct.tolist(), words.matched, strict=False))
+    shares, hits = shares_of(ranking, places), list[Hit]()
     for column, (at, score, mu, variance, disagreement, relevant) in enumerate(columns):
         terms = None
         if words.are_counted:
-            amounts = sorted(matched.get(at, {}).items(), key=itemgetter(1), reverse=True)
+            amounts = sorted(amounts_at.get(at, {}).items(), key=itemgetter(1), reverse=True)
             terms = [word for word, _ in amounts if word.casefold() not in without]
-        duplicates = tuple(map(own_copy, copies[found.numbers[at]][1:]))
+        duplicates = tuple(map(own_copy, copies[ranking.numbers[at]][1:]))
         numbers = score, mu, variance, disagreement, relevant
-        passage = own_copy(found.passages[at])
+        passage = own_copy(ranking.passages[at])
         hits.append(Hit(passage, *numbers, terms, duplicates, (shares, column)))
     return tuple(hits)
 
 
-def shares_of(found: Found, places: NDArray[np.intp]) -> Shares:
+def shares_of(ranking: Ranking, places: NDArray[np.intp]) -> Shares:
     """Return what the encoders say of some of one question's hits."""
-    fitted, similarities = found.method.fitted, found.similarities[:, places]
-    amounts = np.maximum((found.coefficients * fitted.weights)[:, None] * similarities, 0)
+    fitted, similarities = (
+        ranking.block.method.fitted,
+        ranking.block.similarities[ranking.row][:, places],
+    )
+    amounts = np.maximum(
+        (ranking.block.coefficients[ranking.row] * fitted.weights)[:, None] * similarities, 0
+    )
     ranks = [
-        (leading[found.row][:RANKED, None] > similar).sum(axis=0) + 1
-        for leading, similar in zip(found.block.leading, similarities, strict=True)
+        (leading[ranking.row][:RANKED, None] > similar).sum(axis=0) + 1
+        for leading, similar in zip(ranking.block.leading, similarities, strict=True)
     ]
     shares = amounts / np.maximum(amounts.sum(axis=0), 1e-30)
     return Shares(fitted.block_names, similarities, np.array(ranks), shares)
 
 
-def evidence_of(found: Found) -> Evidence:
+def evidence_of(ranking: Ranking) -> Evidence:
     """Return the parts of the log odds that the documents answer a question."""
-    model, features = found.method.model.in_corpus, found.features
+    model, features = ranking.block.method.model.in_corpus, ranking.features
     numbers = features.in_corpus[0].tolist()
     against = model.slope * float(features.against[0])
-    meant = float(features.meant[0])
     return Evidence(
-        tuple(numbers), tuple(model.added(numbers)), against, meant, found.words.missing
+        tuple(numbers),
+        tuple(model.added(numbers)),
+        against,
+        float(features.meant[0]),
+        ranking.words.missing,
     )

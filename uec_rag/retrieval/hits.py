@@ -76,8 +76,10 @@ def as_json(value: Any, depth: int = 0) -> Any:  # noqa: ANN401
 
 def without_findings(passage: Passage) -> Passage:
     """Return a passage without the metadata that a search adds."""
-    own = own_metadata(passage.metadata)
-    return passage if len(own) == len(passage.metadata) else replace(passage, metadata=own)
+    metadata = own_metadata(passage.metadata)
+    return (
+        passage if len(metadata) == len(passage.metadata) else replace(passage, metadata=metadata)
+    )
 
 
 def own_copy(passage: Passage) -> Passage:
@@ -124,13 +126,13 @@ def hits_in(metadatas: Iterable[Mapping[str, Any]]) -> dict[tuple[float, float],
     A hit is told by its score and relevance, so that the parts of one that was split count once.
     One that was merged of several has those of all (`PARTS`).
     """
-    found = dict[tuple[float, float], str]()
+    readings = dict[tuple[float, float], str]()
     for metadata in metadatas:
-        own = [metadata.get(f"{KEY}score"), metadata.get(f"{KEY}relevance")]
-        for score, relevance in metadata.get(PARTS, [own]):
+        numbers = [metadata.get(f"{KEY}score"), metadata.get(f"{KEY}relevance")]
+        for score, relevance in metadata.get(PARTS, [numbers]):
             if isinstance(score, float | int) and isinstance(relevance, float | int):
-                found[float(score), float(relevance)] = str(metadata.get(f"{KEY}reading", ""))
-    return found
+                readings[float(score), float(relevance)] = str(metadata.get(f"{KEY}reading", ""))
+    return readings
 
 
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
@@ -143,11 +145,13 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     """
     hits = list(metadatas)
     ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)] or hits
-    left = hits_in(ours)
-    relevance, titles = [each for _, each in left], {*left.values()}
-    decisions = {one.reason: one for one in map(_decision_in, ours) if one is not None}.values()
-    made = (decide_on_left(one, relevance, titles) if left else one for one in decisions)
-    return max(made, key=lambda decision: decision.confidence, default=None)
+    readings = hits_in(ours)
+    relevance, titles = [share for _, share in readings], {*readings.values()}
+    by_reason = {item.reason: item for item in map(_decision_in, ours) if item is not None}
+    decisions = [*by_reason.values()]
+    if readings:
+        decisions = [decide_on_left(decision, relevance, titles) for decision in decisions]
+    return max(decisions, key=attrgetter("confidence"), default=None)
 
 
 def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
@@ -224,12 +228,12 @@ class Hit:
         """
         if self.of_encoders is None:
             return None
-        every, column = self.of_encoders
-        arrays = every.similarities, every.ranks, every.shares
-        own = (numbers[:, column].tolist() for numbers in arrays)
+        shares, column = self.of_encoders
+        arrays = shares.similarities, shares.ranks, shares.shares
+        numbers = (array[:, column].tolist() for array in arrays)
         return {
             name: {"similarity": similar, "rank": rank if rank <= RANKED else None, "share": share}
-            for name, similar, rank, share in zip(every.names, *own, strict=True)
+            for name, similar, rank, share in zip(shares.names, *numbers, strict=True)
         }
 
     @property
@@ -367,13 +371,13 @@ class Result:
 
         `last`: whether copies come after all other hits, as where these are chosen to differ.
         """
-        every = [
-            (bool(at and last), replace(hit, passage=one, copies=()))
+        rows = [
+            (bool(at and last), replace(hit, passage=passage, copies=()))
             for hit in self.hits
-            for at, one in enumerate((hit.passage, *hit.copies))
+            for at, passage in enumerate((hit.passage, *hit.copies))
         ]
-        every.sort(key=itemgetter(0))
-        return replace(self, hits=tuple(hit for _, hit in every[:k]))
+        rows.sort(key=itemgetter(0))
+        return replace(self, hits=tuple(hit for _, hit in rows[:k]))
 
     def select(self, positions: Sequence[int]) -> Result:
         """Return the result with the hits at the given positions, in the given order.
@@ -382,17 +386,17 @@ class Result:
         least the maximum of the relevance of the chosen hits. The decision is on the first `JUDGED`
         of them, so choose at least that many before taking the `first` k.
         """
-        taken = replace(self, hits=tuple(self.hits[at] for at in positions))
-        if not taken.hits or not self.judged:
-            return taken
-        each = taken.relevance
-        sure = np.minimum(self.confidence_at_k[: len(positions)], np.cumsum(each))
-        at_k = np.maximum(sure, np.maximum.accumulate(each))
-        confidence = max(float(at_k[min(JUDGED, len(positions)) - 1]), float(each.max()))
+        result = replace(self, hits=tuple(self.hits[at] for at in positions))
+        if not result.hits or not self.judged:
+            return result
+        relevance = result.relevance
+        sure = np.minimum(self.confidence_at_k[: len(positions)], np.cumsum(relevance))
+        at_k = np.maximum(sure, np.maximum.accumulate(relevance))
+        confidence = max(float(at_k[min(JUDGED, len(positions)) - 1]), float(relevance.max()))
         decision = self.decision
         if confidence != decision.confidence:
             decision = decide_again(replace(decision, confidence=confidence), 0.5)
-        return replace(taken, confidence_at_k=at_k, decision=decision)
+        return replace(result, confidence_at_k=at_k, decision=decision)
 
     def first(self, k: int) -> Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
@@ -402,9 +406,9 @@ class Result:
         """Return the result with the hit at a position as the first, as an advisor names it."""
         if not 0 < position < len(self.hits):
             return self
-        most = max(hit.relevance for hit in self.hits)
-        others = self.hits[:position] + self.hits[position + 1 :]
-        return replace(self, hits=(replace(self.hits[position], relevance=most), *others))
+        highest = max(hit.relevance for hit in self.hits)
+        tail = self.hits[:position] + self.hits[position + 1 :]
+        return replace(self, hits=(replace(self.hits[position], relevance=highest), *tail))
 
     def scaled(self, factor: float) -> Result:
         """Return the result with relevance as its decision's confidence, which a factor changed.
@@ -414,11 +418,11 @@ class Result:
         if factor == 1 or not self.hits:
             return self
         sure = self.decision.confidence
-        each = np.minimum(self.relevance * np.float32(factor), np.float32(sure))
-        each[0] = max(each[0], sure - each[1:].sum())
-        pairs = zip(self.hits, each.tolist(), strict=True)
+        relevance = np.minimum(self.relevance * np.float32(factor), np.float32(sure))
+        relevance[0] = max(relevance[0], sure - relevance[1:].sum())
+        pairs = zip(self.hits, relevance.tolist(), strict=True)
         at_k = np.minimum(self.confidence_at_k * np.float32(factor), self.decision.in_corpus)
-        hits = tuple(replace(hit, relevance=one) for hit, one in pairs)
+        hits = tuple(replace(hit, relevance=share) for hit, share in pairs)
         return replace(self, hits=hits, confidence_at_k=at_k.astype(np.float32))
 
     def decide(
@@ -430,10 +434,10 @@ class Result:
         P(underspecified) at which to ask for clarification; that of the search by default.
         """
         check_threshold(threshold)
-        known = replace(self.decision, confidence=self.confidence_at(k))
+        decision = replace(self.decision, confidence=self.confidence_at(k))
         if clarify_from is not None:
-            known = replace(known, clarify_from=clarify_from)
-        return decide_again(known, threshold)
+            decision = replace(decision, clarify_from=clarify_from)
+        return decide_again(decision, threshold)
 
     def confidence_at(self, k: int | None = None) -> float:
         """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""
@@ -469,7 +473,7 @@ class Result:
         if self.judged:
             fields |= copy_value(self._findings)
             if decision.action == "clarify":
-                titles = (one.title for one in decision.readings if hit.passage.id in one.ids)
+                titles = (r.title for r in decision.readings if hit.passage.id in r.ids)
                 fields["reading"] = next(titles, "")
         if self.judged and details:
             fields |= {"weights": {**self.weights}, "why": [*self.why]}
@@ -521,7 +525,9 @@ class SearchResult:
 
         `last`: as in `Result.with_copies`.
         """
-        return SearchResult([one.with_copies(max(k, len(one.hits)), last=last) for one in self])
+        return SearchResult(
+            [result.with_copies(max(k, len(result.hits)), last=last) for result in self]
+        )
 
     @property
     def queries(self) -> list[str]:

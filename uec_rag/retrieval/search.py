@@ -1,10 +1,11 @@
-"""Searching a store for questions: arrays over a block of them, then a `Found` for each.
+"""Searching a store for questions: arrays over a block of them, then a `Ranking` for each.
 
-find          finds the hits of phrasings, in a `Block` of them; yields a `Found` for each
+find          finds the hits of phrasings, in a `Block` of them; yields a `Ranking` for each
 view_for      looks at the passages; in a remote store, at the candidates of its question
 compare       computes the similarity of every encoder to every column
 top_k         finds the columns with the highest s_hat, and which of them have the same text
 features_of   computes what the confidence in each question's hits is estimated from
+judge         estimates it
 
 From there on, all is about one question: `uec_rag.retrieval.assess` decides.
 """
@@ -197,9 +198,9 @@ class Block:
     slope, offset : number; array, shape (n,)
         Of the ensemble's logit as a function of mu_s.
     copies : sequence of n pairs of arrays
-        See `Found.numbers` and `Found.distinct`.
+        See `Ranking.numbers` and `Ranking.distinct`.
     passages : sequence of n mappings of int to Passage
-        See `Found.passages`.
+        See `Ranking.passages`.
     words : sequence of n Words
     unfamiliar : sequence of n pairs of str and bool
         How each question differs from those of the fit, "" if it does not; and whether it is in a
@@ -227,105 +228,46 @@ class Block:
     unfamiliar: Sequence[tuple[str, bool]]
     rivals: Rivals | None = None
 
-    @property
-    def rows(self) -> list[Found]:
-        """What was found for each phrasing."""
-        return [Found(self, row) for row in range(len(self.phrasings))]
-
-    @cached_property
-    def features(self) -> Features:
-        """The features of confidence of the first different texts."""
-        return replace(self._features, against=self._features.against + self.doubts)
-
-    @cached_property
-    def doubts(self) -> FloatArray:
-        """What is against each first hit as a statement, see `doubt_of_statement`; else 0."""
-        doubts = np.zeros(len(self.phrasings), dtype=np.float32)
-        scores = self.method.model.in_corpus.scores(self._features.in_corpus).tolist()
-        for row, (found, score) in enumerate(zip(self.rows, scores, strict=True)):
-            if lacks := found.words.unstated():
-                doubts[row] = doubt_of_statement(score, lacks, gap_of(found.mu[found.distinct]))
-        return doubts
-
-    @cached_property
-    def probabilities(self) -> Probabilities:
-        """What the model of confidence makes of the features."""
-        return self.method.model.probabilities(self.features)
-
-    @cached_property
-    def _features(self) -> Features:
-        return features_of(self.rows)
-
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The m hits of one phrasing of a question, best first: a row of a block of them."""
+class Ranking:
+    """The m hits of one phrasing of a question, best first: a row of a block of them.
+
+    Attributes
+    ----------
+    block : Block
+    row : int
+    phrasing : Phrasing
+        What was searched for.
+    words : Words
+        Those of the question, and which of the different hits have them.
+    passages : mapping of int to Passage
+        Of the first different texts, all that are looked at, and their copies; by their positions.
+    numbers : array, shape (m,)
+        The number of each hit's text, from 0; copies of a text share its number.
+    distinct : array
+        The first position of each different text.
+    mu : array, shape (m,)
+        The mean of the similarity of each hit.
+    doubt : float
+        What is against the first hit as a statement, see `doubt_of_statement`; else 0.
+    features : Features
+        The features of confidence.
+    probabilities : Probabilities
+        What the model of confidence makes of them.
+    """
 
     block: Block
     row: int
-
-    @property
-    def method(self) -> Method:
-        """The method of the search."""
-        return self.block.method
-
-    @property
-    def phrasing(self) -> Phrasing:
-        """What was searched for."""
-        return self.block.phrasings[self.row]
-
-    @property
-    def words(self) -> Words:
-        """Those of the question, and which of the different hits have them."""
-        return self.block.words[self.row]
-
-    @property
-    def passages(self) -> Mapping[int, Passage]:
-        """The first different texts that are looked at, and their copies; by their positions."""
-        return self.block.passages[self.row]
-
-    @property
-    def numbers(self) -> NDArray[np.intp]:
-        """The number of each hit's text, from 0; copies share it; shape (m,)."""
-        return self.block.copies[self.row][0]
-
-    @property
-    def distinct(self) -> NDArray[np.intp]:
-        """The first position of each different text."""
-        return self.block.copies[self.row][1]
-
-    @property
-    def mu(self) -> FloatArray:
-        """The mean of the similarity of each hit, shape (m,)."""
-        mu: FloatArray = self.block.top.mu[self.row]
-        return mu
-
-    @property
-    def similarities(self) -> FloatArray:
-        """Of each block to a hit, shape (K, m)."""
-        similarities: FloatArray = self.block.similarities[self.row]
-        return similarities
-
-    @property
-    def coefficients(self) -> FloatArray:
-        """Those of the blocks, shape (K,)."""
-        coefficients: FloatArray = self.block.coefficients[self.row]
-        return coefficients
-
-    @property
-    def doubt(self) -> float:
-        """What is against the first hit as a statement."""
-        return float(self.block.doubts[self.row])
-
-    @cached_property
-    def features(self) -> Features:
-        """The features of confidence."""
-        return self.block.features.of_question(self.row, len(self.distinct))
-
-    @cached_property
-    def probabilities(self) -> Probabilities:
-        """What the model of confidence makes of them."""
-        return self.block.probabilities.of_question(self.row, len(self.distinct))
+    phrasing: Phrasing
+    words: Words
+    passages: Mapping[int, Passage]
+    numbers: NDArray[np.intp]
+    distinct: NDArray[np.intp]
+    mu: FloatArray
+    doubt: float
+    features: Features
+    probabilities: Probabilities
 
     @property
     def confidence(self) -> float:
@@ -337,7 +279,7 @@ class Found:
         """The confidence without the doubt, by which the ways of asking a question are compared."""
         if not self.doubt:
             return self.confidence
-        slope, in_corpus = self.method.model.in_corpus.slope, self.probabilities.in_corpus
+        slope, in_corpus = self.block.method.model.in_corpus.slope, self.probabilities.in_corpus
         odds = log_odds(in_corpus) - np.float32(slope * self.doubt)
         return self.confidence * float(sigmoid(odds)[0]) / max(float(in_corpus[0]), 1e-7)
 
@@ -345,11 +287,6 @@ class Found:
     def unsure(self) -> float:
         """How far the hits are from an answer that is sure, by nearness, from 0 to 1."""
         return min((1 - self.nearness) / (1 - SURE), 1.0)
-
-    @cached_property
-    def parts(self) -> list[Gaussian]:
-        """The Gaussian of the question in each block of the ensemble."""
-        return [part[self.row : self.row + 1] for part in self.block.parts]
 
     @cached_property
     def ambiguity(self) -> tuple[float, Node]:
@@ -360,9 +297,9 @@ class Found:
             unsaid *= self.unsure
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
-            unsaid *= is_vague and not self.method.is_unlike(self.words)
-        elif several := self.words.namesakes:
-            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(several)
+            unsaid *= is_vague and not self.block.method.is_unlike(self.words)
+        elif rows := self.words.namesakes:
+            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(rows)
         elif unsaid >= UNLIKELY and says_which(node):
             unsaid = 0.0
         return unsaid, node
@@ -375,7 +312,7 @@ def find(
     parts: Sequence[Gaussian],
     k: int,
     rivals: Rivals | None = None,
-) -> Iterator[Found | None]:
+) -> Iterator[Ranking | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
     Yields what was found for each, None if there are no passages. A block has as many questions as
@@ -391,7 +328,8 @@ def find(
         of_rows = parts if len(phrasings) <= step else [part[rows] for part in parts]
         view = view_for(method, store, phrasings[rows], of_rows, k)
         if len(view):
-            yield from find_block(method, store, view, phrasings[rows], of_rows, k, rivals).rows
+            block = find_block(method, store, view, phrasings[rows], of_rows, k, rivals)
+            yield from judge(block)
         else:
             yield from [None] * len(phrasings[rows])
 
@@ -411,20 +349,24 @@ def find_block(
     pi = fitted.weigh(parts, compared.leading, best)
     query = fitted.combine(parts, pi)
     top, texts = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
-    near = [np.take_along_axis(columns, top.columns, axis=1) for columns in compared.similarities]
-    similarities = np.stack(near, axis=1).astype(np.float32, copy=False)
+    to_hits = [np.take_along_axis(block, top.columns, axis=1) for block in compared.similarities]
+    similarities = np.stack(to_hits, axis=1).astype(np.float32, copy=False)
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
     copies, depth = [*map(_copies, texts)], max(k, READ)
-    passages = _read(view, top, [np.flatnonzero(numbers < depth) for numbers, _ in copies])
+    places = [np.flatnonzero(numbers < depth) for numbers, _ in copies]
+    gathered = zip(places, view.gather(map(np.take, top.columns, places)), strict=True)
+    passages = [dict(zip(at.tolist(), hits, strict=True)) for at, hits in gathered]
     firsts = [distinct[:depth] for _, distinct in copies]
     amounts = view.contributions(compared, [*map(np.take, top.columns, firsts)])
     of_queries = [terms for part in parts for terms in part.terms]
     terms = [*zip(of_queries, compared.looked_up, amounts, strict=True)]
-    words = [
-        _words_of(phrasing, row, [*map(hits.__getitem__, first.tolist())], terms, view.corpus_size)
-        for row, (phrasing, hits, first) in enumerate(zip(phrasings, passages, firsts, strict=True))
+    near_hits = [
+        [*map(hits.__getitem__, places.tolist())]
+        for hits, places in zip(passages, firsts, strict=True)
     ]
+    size = repeat(view.corpus_size)
+    words = [*map(_words_of, phrasings, range(len(phrasings)), near_hits, repeat(terms), size)]
     return Block(
         method,
         phrasings,
@@ -447,6 +389,32 @@ def find_block(
     )
 
 
+def judge(block: Block) -> list[Ranking]:
+    """Compute the confidence in the hits of each question of a block."""
+    features = features_of(block)
+    doubts = _doubts(block, features)
+    features = replace(features, against=features.against + doubts)
+    probabilities = block.method.model.probabilities(features)
+    return [
+        Ranking(
+            block=block,
+            row=row,
+            phrasing=phrasing,
+            words=block.words[row],
+            passages=block.passages[row],
+            numbers=numbers,
+            distinct=distinct,
+            mu=block.top.mu[row],
+            doubt=float(doubts[row]),
+            features=features.of_question(row, len(distinct)),
+            probabilities=probabilities.of_question(row, len(distinct)),
+        )
+        for row, (phrasing, (numbers, distinct)) in enumerate(
+            zip(block.phrasings, block.copies, strict=True)
+        )
+    ]
+
+
 def _unfamiliar(
     method: Method, phrasing: Phrasing, hits: Mapping[int, Passage]
 ) -> tuple[str, bool]:
@@ -460,15 +428,8 @@ def _unfamiliar(
     return profile.unfamiliar(phrasing.text, hits[0].text, method.language or phrasing.language)
 
 
-def _read(view: View, top: Top, places: Sequence[NDArray[np.intp]]) -> list[dict[int, Passage]]:
-    """Read the passages of some of the hits of each question, by their places among these."""
-    gathered = view.gather(map(np.take, top.columns, places))
-    rows = zip(places, gathered, strict=True)
-    return [dict(zip(place.tolist(), hits, strict=True)) for place, hits in rows]
-
-
 def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return `numbers` and `distinct` of the numbers of hits' texts; see `Found`."""
+    """Return `numbers` and `distinct` of the numbers of hits' texts; see `Ranking`."""
     number: dict[int, int] = {}
     numbers = np.array([number.setdefault(t, len(number)) for t in texts.tolist()], dtype=np.intp)
     return numbers, np.unique(numbers, return_index=True)[1]
@@ -515,8 +476,8 @@ def top_k(
         beta = fitted.options.beta
         top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
         texts = view.text_keys(top.columns)
-        fewest = min(len({*of_query}) for of_query in texts.tolist())
-        if fewest >= different or count == size or count >= max(different, _DEEPEST):
+        distinct = min(len({*of_query}) for of_query in texts.tolist())
+        if distinct >= different or count == size or count >= max(different, _DEEPEST):
             return top, texts
         count = min(size, 2 * count)
 
@@ -552,42 +513,50 @@ def _words_of(
     return Words(phrasing, hits, tables, rarity, size, family=family)
 
 
-def features_of(rows: Sequence[Found]) -> Features:
-    """Compute the features of the first different texts of a block, but for the doubts."""
-    block = rows[0].block
+def features_of(block: Block) -> Features:
+    """Compute the features of the first different texts of each question, but for the doubts."""
     model, fitted, slope = block.method.model, block.method.fitted, block.slope
-    logits, variance, words, against, meant = list[FloatArray](), list[FloatArray](), [], [], []
-    similarities = np.zeros((len(rows), len(block.parts)), dtype=np.float32)
-    for row, found in enumerate(rows):
-        offset, mu, to_hits, distinct = (
-            block.offset[row],
-            found.mu,
-            found.similarities,
-            found.distinct,
-        )
-        if found.phrasing.turns:
+    logits, variance, words, against, chances = list[FloatArray](), list[FloatArray](), [], [], []
+    similarities = np.zeros((len(block.phrasings), len(block.parts)), dtype=np.float32)
+    for row, (phrasing, (_, distinct)) in enumerate(
+        zip(block.phrasings, block.copies, strict=True)
+    ):
+        mu, to_hits = block.top.mu[row], block.similarities[row]
+        if phrasing.turns:
             # The mean of several texts is shorter, which lowers all similarities to it, and the
             # confidence model was fitted on single texts.
-            to_hits = to_hits / _mean_lengths(found)[:, None]
-            shares = (found.coefficients * fitted.weights)[:, None]
-            mu = mu + (shares * (to_hits - found.similarities)).sum(axis=0)
+            to_hits = to_hits / _mean_lengths(block, row)[:, None]
+            shares = (block.coefficients[row] * fitted.weights)[:, None]
+            mu = mu + (shares * (to_hits - block.similarities[row])).sum(axis=0)
         mu, similarities[row] = mu[distinct], to_hits[:, 0]
-        logits.append((slope * mu + offset).astype(np.float32))
+        logits.append((slope * mu + block.offset[row]).astype(np.float32))
         variance.append(slope**2 * block.top.sigma2[row][distinct])
-        words.append(found.words.evidence())
-        against.append(counterevidence(logits[row] / model.temperature, found.words.lacks()))
-        meant.append(meant_by(block.method, found.words, mu))
+        words.append(block.words[row].evidence())
+        against.append(counterevidence(logits[row] / model.temperature, block.words[row].lacks()))
+        chances.append(meant_by(block.method, block.words[row], mu))
     stacked = stack_rows(logits, -np.inf)
     return features(
         stacked,
         stack_rows(variance, 0.0),
-        stacked[:, :1] if model.standardised else member_evidence(rows, similarities),
+        stacked[:, :1] if model.standardised else member_evidence(block, similarities),
         model.temperature,
         np.array(words, dtype=np.float32),
-        _competing(rows, logits),
+        _competing(block, logits),
         np.array(against, dtype=np.float32),
-        np.array(meant, dtype=np.float32),
+        np.array(chances, dtype=np.float32),
     )
+
+
+def _doubts(block: Block, features: Features) -> FloatArray:
+    """Return what is against the first hit of each question as a statement, see there; else 0."""
+    doubts = np.zeros(len(block.phrasings), dtype=np.float32)
+    scores = block.method.model.in_corpus.scores(features.in_corpus).tolist()
+    for row, (words, score, (_, distinct)) in enumerate(
+        zip(block.words, scores, block.copies, strict=True)
+    ):
+        if lacks := words.unstated():
+            doubts[row] = doubt_of_statement(score, lacks, gap_of(block.top.mu[row][distinct]))
+    return doubts
 
 
 def gap_of(mu: FloatArray) -> float:
@@ -614,57 +583,57 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 
-def _competing(rows: Sequence[Found], logits: Sequence[FloatArray]) -> FloatArray | None:
+def _competing(block: Block, logits: Sequence[FloatArray]) -> FloatArray | None:
     """Return the logits of what competes with hits that are few, shape (n, c); None if nothing.
 
     `logits`: of the different hits of each question.
     """
-    block = rows[0].block
     if (rivals := block.rivals) is None:
         return None
     model, competing = block.method.model, list[FloatArray]()
     usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
-    for found, of_hits in zip(rows, logits, strict=True):
-        near = of_hits[:0]
+    for row, of_hits in enumerate(logits):
+        extra = of_hits[:0]
         if rivals.store is not None:
-            mu = _beyond(found, rivals.store)
-            near = (block.slope * mu + block.offset[found.row]).astype(np.float32)
-        count = len(of_hits) + len(near)
+            mu = _beyond(block, row, rivals.store)
+            extra = (block.slope * mu + block.offset[row]).astype(np.float32)
+        count = len(of_hits) + len(extra)
         if rivals.profile and count < len(usual):
             start = of_hits[0] - usual[0] if rivals.profile == "relative" else 0
-            near = np.append(near, usual[count:] + start)
-        competing.append(near)
+            extra = np.append(extra, usual[count:] + start)
+        competing.append(extra)
     return stack_rows(competing, -np.inf)
 
 
-def _beyond(found: Found, store: Searched) -> FloatArray:
-    """Return mu_s of the nearest passages of a store that are not among the hits.
+def _beyond(block: Block, row: int, store: Searched) -> FloatArray:
+    """Return mu_s of the nearest passages of a store that are not among the hits of a question.
 
     With the different texts of the hits, they are `NEAREST`.
     """
-    fitted, parts, pi = found.method.fitted, found.parts, found.coefficients[None]
-    view = view_for(found.method, store, [found.phrasing], parts, NEAREST)
+    method, phrasing, pi = block.method, block.phrasings[row], block.coefficients[row : row + 1]
+    parts = [part[row : row + 1] for part in block.parts]
+    view = view_for(method, store, [phrasing], parts, NEAREST)
     if not len(view):
-        return found.mu[:0]
-    weights = pi * fitted.weights
-    if found.phrasing.turns:
-        weights = weights / _mean_lengths(found)
-    compared, query = compare(fitted, view, parts), fitted.combine(parts, pi)
-    top, [texts] = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
-    of_hits = {*found.block.texts[found.row].tolist()}
+        return block.top.mu[row, :0]
+    weights = pi * method.fitted.weights
+    if phrasing.turns:
+        weights = weights / _mean_lengths(block, row)
+    compared, query = compare(method.fitted, view, parts), method.fitted.combine(parts, pi)
+    top, [texts] = top_k(method.fitted, view, query, compared, weights, 2 * NEAREST)
+    of_hits = {*block.texts[row].tolist()}
     places = [at for at in _copies(texts)[1].tolist() if int(texts[at]) not in of_hits]
     mu: FloatArray = top.mu[0, places[: max(0, NEAREST - len(of_hits))]]
     return mu
 
 
-def _mean_lengths(found: Found) -> FloatArray:
-    """Return the length of the question's mean in each block, shape (K,)."""
-    lengths = np.array([np.linalg.norm(part.mean) for part in found.parts], dtype=np.float32)
+def _mean_lengths(block: Block, row: int) -> FloatArray:
+    """Return the length of a question's mean in each block of the ensemble, shape (K,)."""
+    lengths = np.array([np.linalg.norm(part.mean[row]) for part in block.parts], dtype=np.float32)
     lengths[lengths == 0] = 1  # lexical encoders
     return lengths
 
 
-def member_evidence(rows: Sequence[Found], similarities: FloatArray) -> FloatArray:
+def member_evidence(block: Block, similarities: FloatArray) -> FloatArray:
     """Compute the logit of each encoder for the first hits, shape (n, K), as evidence of an answer.
 
     That a passage has "what" and "of" is no evidence: of the matched words' weight, the share of
@@ -673,7 +642,6 @@ def member_evidence(rows: Sequence[Found], similarities: FloatArray) -> FloatArr
 
     `similarities`: each encoder's to the first hit of each question, shape (n, K); overwritten.
     """
-    block = rows[0].block
     parts, fitted = block.parts, block.method.fitted
     by_words = np.array([bool(part.terms) for part in parts])
     if not by_words.any():
@@ -713,16 +681,16 @@ def unfitted_logit_line(
     return np.float32(1 / deviation), offset
 
 
-def outline_of(found: Found) -> Outline:
+def outline_of(ranking: Ranking) -> Outline:
     """Return the outline of the first texts of a question, in which its readings are found."""
-    hits, phrasing, words = found.words.hits[:READ], found.phrasing, found.words
+    hits, phrasing, words = ranking.words.hits[:READ], ranking.phrasing, ranking.words
     bodies = [own_text(hit.metadata, hit.text) for hit in hits]
     # Metadata tell apart what is otherwise the same.
     pairs = zip(hits, bodies, strict=True)
     texts = [hit.text if bodies.count(body) > 1 else body for hit, body in pairs]
     # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
     # would be nearly equal.
-    logits = found.features.relevance[0, : len(hits), 1].copy()
+    logits = ranking.features.relevance[0, : len(hits), 1].copy()
     empty = [states_nothing(phrasing.text, hit.text, phrasing.language) for hit in hits]
     if not all(empty):
         logits[empty] -= _OF_NOTHING

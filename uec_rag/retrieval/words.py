@@ -225,7 +225,8 @@ class Words:
 
         They have the same words of the question: all, or its names at least, since any other may be
         a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these. With
-        all of its words, they may be less alike, see `cases_of`.
+        all of its words, they may be less alike, see `cases_of`; their titles are one, or have one
+        of these words each.
         """
         if self.family is not None or not self.content:
             return []
@@ -240,8 +241,12 @@ class Words:
         places = [at for at, words in enumerate(said) if words == said[0]]
         texts = [self.hits[at].text for at in places]
         titles = [self.hits[at].about.title.casefold() for at in places]
+        named = [any(word.casefold() in title for word in wanted) for title in titles]
+        is_one_title = len({*titles}) == 1
+        if not is_one_title and not all(named):  # they tell what else the hits are about
+            return []
         alike: tuple[int, ...] = ()
-        if len({*titles}) == 1 and not any(word.casefold() in titles[0] for word in wanted):
+        if is_one_title and not named[0]:
             alike = namesakes_of(texts, language)
         if not alike and self.content.keys() <= said[0]:
             alike = cases_of(self.asked.text, texts, language)
