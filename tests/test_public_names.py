@@ -21,6 +21,12 @@ def test_importing_the_package_and_its_errors_imports_nothing_heavy():
     assert HEAVY.isdisjoint(imported)
 
 
+def test_what_reads_files_imports_no_ensemble():
+    code = "import sys, uec_rag.documents.folder; print(*sys.modules)"
+    imported = {*python(code, check=True).stdout.split()}
+    assert {"uec_rag.ensemble", "uec_rag.encoders", "uec_rag.stores"}.isdisjoint(imported)
+
+
 STATE = """
 import os, signal, sys, threading, warnings
 def state():

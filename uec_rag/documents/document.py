@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby, pairwise, zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from uec_rag.base.text import find_words
 from uec_rag.documents.plain_text import has_words, plain, split_text
-from uec_rag.stores.passage import Passage
+
+if TYPE_CHECKING:
+    from uec_rag.stores.passage import Passage
 
 _MOST_ABOVE = 6  # headings before the last one
 
@@ -211,8 +213,8 @@ class Document:
         >>> [bread.headings[path] for path in paths]
         ['Rye: Time', 'Oats: Time', 'Heat']
         """
-        own = (section.path for section in self.sections)
-        paths = {path[:end] for path in own for end in range(len(path) + 1)}
+        tuples = (section.path for section in self.sections)
+        paths = {path[:end] for path in tuples for end in range(len(path) + 1)}
         ends = Counter(path[start:] for path in paths for start in range(len(path)))
         return {
             path: ": ".join(
@@ -235,6 +237,7 @@ def body_of(passage: Passage) -> str:
 
     Examples
     --------
+    >>> from uec_rag.stores import Passage
     >>> known = {"title": "Fees", "document_title": "Loans"}
     >>> body_of(Passage("a.md#1", "Loans\n\nCosts\n\nFees\n\nNone.", known))
     'None.'
@@ -441,10 +444,10 @@ def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]
     head, *below = dropwhile(_is_alone, rows)
     if [*filter(None, head)] == [*filter(None, above_head)]:
         return True
-    names, values, earlier, known = map(_digits, ([head], below, above, [above_head]))
+    names, values, earlier, of_last = map(_digits, ([head], below, above, [above_head]))
     if not values or len(names) < 2 or any(map(_is_number, head)):
         return False
-    return (values.keys() <= names.keys() != known.keys()) or any(
+    return (values.keys() <= names.keys() != of_last.keys()) or any(
         not has and (values.get(n) is True or (values.get(n), earlier.get(n)) == (False, True))
         for n, has in names.items()
     )

@@ -85,13 +85,13 @@ def read_markdown(text: str) -> Content:
     text = with_notes_below(with_definitions(without_myst(text)))
     lines = _without_block_markers(text.split("\n"))
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
-    written = [*lines]
+    texts = [*lines]
     for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
-            written[slice(*token.map)] = map(_shown_line, block.split("\n"))
-    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, written)]
+            texts[slice(*token.map)] = map(_shown_line, block.split("\n"))
+    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, texts)]
     title = " ".join(str(values.pop("title", None) or "").split())
     return Content([Page(blocks)], title, values)
 
@@ -436,9 +436,9 @@ def without_myst(text: str) -> str:
         elif directive.is_code or directive.is_left_out:
             result += [line] * directive.is_code
         elif (match := _OPENING.fullmatch(line)) and (mark[0] != ":" or has_containers):
-            directive, shown = _opened(line, *match.groups())
+            directive, texts = _opened(line, *match.groups())
             stack.append(directive)
-            result += shown
+            result += texts
             is_head = match[2] is not None
         elif not _LABEL.fullmatch(line):
             result.append(_CODE_OR_ROLE.sub(_shown_role, line))

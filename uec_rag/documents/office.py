@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of, tables_of
+from uec_rag.documents.document import Block, Content, Heading, Page, table_of, tables_of
 from uec_rag.documents.opendocument import simplify
 
 if TYPE_CHECKING:
@@ -27,11 +27,10 @@ def read_office(data: bytes, form: str) -> Content:
 def tables_with_spans(data: bytes, form: str) -> list[Sequence[Block]]:
     """Return what each table of a file holds, nothing of those without merged cells."""
     tables = [part.table for part in _parse(data, form).blocks if part.table is not None]
-    cells = [[slot.cell for row in table.grid for slot in row if slot.cell] for table in tables]
-    return [
-        [*_table(table, Counter())] if {*map(_spans, cells_of_table)} - {(1, 1)} else []
-        for table, cells_of_table in zip(tables, cells, strict=True)
-    ]
+    slots = [chain(*table.grid) for table in tables]
+    is_merged = [any(slot.cell is None for slot in of_table) for of_table in slots]
+    merged = zip(tables, is_merged, strict=True)
+    return [[*_table(table, Counter())] if spans else [] for table, spans in merged]
 
 
 def _parse(data: bytes, form: str) -> anydoc.Document:
@@ -98,18 +97,17 @@ def _table(table: anydoc.Table, left_out: Counter[str]) -> Iterator[Block]:
         for cell in chain(*cells):
             yield from _blocks(cell.blocks, left_out)
         return
-    texts = [
-        [(" ".join(map(_as_text, _blocks(cell.blocks, left_out))), *_spans(cell)) for cell in row]
-        for row in cells
-    ]
+
+    def text(slot: anydoc.CellSlot) -> str:
+        if slot.cell is None:
+            slot = table.grid[slot.origin_row or 0][slot.origin_col or 0]
+        return " ".join(map(_as_text, _blocks(slot.cell.blocks if slot.cell else (), left_out)))
+
+    grid = [[text(slot) for slot in row] for row in table.grid]
     if not table.header_rows:
-        yield from tables_of(spread(texts))
-    elif (shown := table_of(spread(texts), header=table.header_rows)) is not None:
-        yield shown
-
-
-def _spans(cell: anydoc.Cell) -> tuple[int, int]:
-    return cell.row_span, cell.col_span
+        yield from tables_of(grid)
+    elif (whole := table_of(grid, header=table.header_rows)) is not None:
+        yield whole
 
 
 def _as_text(block: Block) -> str:

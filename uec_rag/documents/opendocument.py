@@ -17,6 +17,7 @@ _SPACES = {name: f"{_OASIS}:{name}:1.0" for name in ("table", "style", "text", "
 _SPACES["draw"] = f"{_OASIS}:drawing:1.0"
 _TABLE, _STYLE, _TEXT, _, _DRAW = (f"{{{space}}}" for space in _SPACES.values())
 _NAME, _REPEATED = f"{_STYLE}name", f"{_TABLE}number-columns-repeated"
+_VISIBILITY = f"{_TABLE}visibility"
 _STYLES = [f"{{{space}}}style-name" for space in _SPACES.values()]
 _DISPLAY = "*/@text:display | */@table:display | */@presentation:visibility"
 # What is hidden by itself. Rows that an outline hides come and go.
@@ -25,8 +26,7 @@ _HIDDEN = (
     "|//table:table-row[@table:visibility='collapse'][not(ancestor::table:table-row-group)]"
 )
 _NOUNS = {"table": "hidden sheet", "page": "hidden slide", "table-row": "hidden row"}
-_BASED = "//style:style[@style:parent-style-name='Title']/@style:name"
-_TITLE = f"//text:p[@text:style-name='Title' or @text:style-name={_BASED}]"
+_TITLES = "//style:style[@style:parent-style-name='Title']/@style:name"
 _BLOCKS = tuple(f"{_TEXT}{name}" for name in ("p", "h", "list"))
 _INLINE = tuple(f"{_TEXT}{name}" for name in ("p", "h", "span", "a"))
 # What has a text that pandoc reads itself, or is of a note; of the others, fields have one.
@@ -53,12 +53,14 @@ def simplify(data: bytes, left_out: Counter[str]) -> tuple[bytes, str]:
     if content.find("{*}body/{*}text") is not None:
         _show_boxes(content)
         _write_numbers(content, styles)
-        title = "".join(next((part.itertext() for part in _all(content, _TITLE)), ()))
+        titles, paragraphs = {"Title", *_all(content, _TITLES)}, content.iter(f"{_TEXT}p")
+        texts = (part.itertext() for part in paragraphs if part.get(f"{_TEXT}style-name") in titles)
+        title = "".join(next(texts, ()))
         objects = [archive.read(name) for name in archive.namelist() if _OBJECT.fullmatch(name)]
         left_out["equation"] += sum(b"Math/MathML" in part for part in objects)
         left_out["chart"] += sum(b"<chart:chart" in part for part in objects)
-    shown = replaced(archive, {"content.xml": etree.tostring(content)})
-    return shown.getvalue(), " ".join(title.split())
+    copy = replaced(archive, {"content.xml": etree.tostring(content)})
+    return copy.getvalue(), " ".join(title.split())
 
 
 def _all(element: Element, path: str) -> list[Element]:
@@ -85,38 +87,39 @@ def _leave_out(content: Element, hiding: set[str], left_out: Counter[str]) -> No
     for element in [*styled, *_all(content, _HIDDEN)]:
         if next(element.iterancestors(_GONE), None) is None:
             if noun := _NOUNS.get(element.tag.rpartition("}")[2]):
-                left_out[noun] += _has_text([element])
+                left_out[noun] += _has_text(element)
             element.tag = _GONE
     for table in content.iter(f"{_TABLE}table"):
-        rows = [_repeated(row) for row in table.iter(f"{_TABLE}table-row")]
-        for place, column in enumerate(_repeated(table.iter(f"{_TABLE}table-column"))):
-            if column.get(f"{_TABLE}visibility") == "collapse":
-                cells = [row[place] for row in rows if place < len(row)]
-                left_out["hidden column"] += _has_text(cells)
-                for cell in cells:
-                    _drop(cell)
+        left_out["hidden column"] += _hide_columns(table)
     etree.strip_elements(content, _GONE, with_tail=False)
 
 
-def _has_text(elements: Iterable[Element]) -> bool:
-    return any("".join(element.itertext()).strip() for element in elements)
+def _hide_columns(table: Element) -> int:
+    """Leave out the hidden columns of a table; return of how many some cell has a text."""
+    signs = {"collapse": b"1"}
+    columns = table.iter(f"{_TABLE}table-column")
+    hidden = b"".join(signs.get(part.get(_VISIBILITY), b"0") * _count(part) for part in columns)
+    columns_with_text = set[int]()
+    for row in table.iter(f"{_TABLE}table-row") if b"1" in hidden else ():
+        end = 0
+        for cell in row:
+            start, end = end, end + _count(cell)
+            if not (count := hidden.count(b"1", start, end)):
+                continue
+            if _has_text(cell):
+                columns_with_text |= {n for n in range(start, end) if hidden[n : n + 1] == b"1"}
+            cell.set(_REPEATED, str(end - start - count))
+            cell.tag = cell.tag if count < end - start else _GONE
+    return len(columns_with_text)
 
 
-def _repeated(elements: Iterable[Element]) -> list[Element]:
-    """Return columns or cells, each as often as it says."""
-    return [element for element in elements for _ in range(min(_count(element), _WIDEST))]
+def _has_text(element: Element) -> bool:
+    return bool("".join(element.itertext()).strip())
 
 
 def _count(element: Element) -> int:
-    return to_integer(element.get(_REPEATED), 1)
-
-
-def _drop(cell: Element) -> None:
-    """Take a cell away once, of those for which it stands."""
-    if (count := _count(cell)) > 1:
-        cell.set(_REPEATED, str(count - 1))
-    else:
-        cell.tag = _GONE
+    """Return for how many columns or cells an element stands."""
+    return min(to_integer(element.get(_REPEATED), 1), _WIDEST)
 
 
 def _show_fields(content: Element) -> None:
@@ -153,9 +156,8 @@ def _write_numbers(content: Element, styles: Iterable[Element]) -> None:
             continue
         level = levels[depth]
         starts = {n: to_integer(levels[n].get(f"{_TEXT}start-value"), 1) for n in levels}
-        counts = {n: counts.get(n, starts[n]) for n in levels if n < depth} | {
-            depth: counts.get(depth, starts[depth] - 1) + 1
-        }
+        number = counts.get(depth, starts[depth] - 1) + 1
+        counts = {n: counts.get(n, starts[n]) for n in levels if n < depth} | {depth: number}
         above = depth - to_integer(level.get(f"{_TEXT}display-levels"), 1)
         numbers = (
             write_number(count, SHAPES.get(levels[n].get(f"{_STYLE}num-format"), "decimal"))

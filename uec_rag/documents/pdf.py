@@ -142,9 +142,9 @@ class _Shown:
 
     def _edges(self, place: int) -> tuple[float, float]:
         """Return the right and the lower edge of what a character draws."""
-        left, right, bottom, top = self._box
-        self._raw.FPDFText_GetCharBox(self._page, place, left, right, bottom, top)
-        return right.value, bottom.value
+        box = self._box
+        self._raw.FPDFText_GetCharBox(self._page, place, *box)
+        return box[1].value, box[2].value
 
     def blank_before(self, following: list[int], line: list[int], size: float) -> str | None:
         """Return what parts a line from what is shown beside it; None if that is another line."""
@@ -182,8 +182,8 @@ class _Shown:
         x, base = self.origin(neighbour)
         if (height := self._edges(place)[1] - base) < _LEAST:  # as of nearly all
             return False
-        (left, _), size = self.origin(place), self.size(neighbour)
-        return _RAISED * size < height < size and (left < x if is_before else left > x)
+        (x_raised, _), size = self.origin(place), self.size(neighbour)
+        return _RAISED * size < height < size and (x_raised < x if is_before else x_raised > x)
 
 
 def _accented(text: str) -> str:

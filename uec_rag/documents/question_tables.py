@@ -163,20 +163,22 @@ def _names_in(label: str) -> Iterator[str]:
         yield from (_name(texts, start, end) for end in _ends(texts, start))
 
 
-def _split(label: str, known: Collection[str]) -> list[str]:
+def _split(label: str, index_names: Collection[str]) -> list[str]:
     """Return the names in a label, the longest that are known; "" says that there is none."""
-    if (whole := in_nfc(label)) in known:
+    if (whole := in_nfc(label)) in index_names:
         return [whole]
     texts, names, start = _texts(label), list[str](), 0
     while start < len(texts):
-        end = next((end for end in _ends(texts, start) if _name(texts, start, end) in known), 0)
+        end = next(
+            (end for end in _ends(texts, start) if _name(texts, start, end) in index_names), 0
+        )
         # What is not known goes on to the next separator that is not blank.
         marks = (n for n in range(start + 1, len(texts), 2) if texts[n].strip())
         end = end or next(marks, len(texts))
         names += [_name(texts, start, end)]
         start = end + 1
     nonempty = [name for name in names if name]
-    return ["" if _is_none(name) and name not in known else name for name in nonempty] or [""]
+    return ["" if _is_none(name) and name not in index_names else name for name in nonempty] or [""]
 
 
 def follow_labels(labels: Mapping[str, Mapping[str, str]], store: Searched) -> dict[str, set[str]]:

@@ -114,14 +114,11 @@ rst:read_rst .rst
 html:read_html .html .htm .xhtml
 mail:read_email .eml
 pdf:read_pdf .pdf
-word:read_docx .docx
-slides:read_pptx .pptx
-workbook:read_xlsx .xlsx
+word:read_docx .docx .docm
+slides:read_pptx .pptx .pptm
+workbook:read_xlsx .xlsx .xlsm
 html:read_epub .epub
 markdown:read_quarto .qmd .rmd
-word:read_docx .docm
-slides:read_pptx .pptm
-workbook:read_xlsx .xlsm
 office:read_office:doc .doc
 office:read_office:xlsx .xls
 office:read_office:ppt .ppt
