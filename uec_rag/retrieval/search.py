@@ -537,7 +537,7 @@ def features_of(block: Block) -> Features:
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         words.append(block.words[row].evidence())
         against.append(counterevidence(logits[row] / model.temperature, block.words[row].lacks()))
-        is_named = not (block.is_elsewhere and block.words[row].unmentioned)
+        is_named = not (block.is_elsewhere and block.words[row].absentees)
         chances.append(meant_by(block.method, block.words[row], mu, is_named=is_named))
     stacked = stack_rows(logits, -np.inf)
     return features(
