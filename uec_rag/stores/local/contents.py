@@ -31,6 +31,7 @@ from uec_rag.stores.metadata import dates_of, restore_dates
 from uec_rag.stores.passage import Checked, Passage
 
 Mask: TypeAlias = NDArray[np.bool_]
+_Positions: TypeAlias = dict[Hashable, int | list[int]]
 Record: TypeAlias = tuple[int, str, int, str, str | None, str]
 """A row of the table of passages: the `COLUMNS`."""
 
@@ -40,6 +41,7 @@ _AT_ONCE = 500  # passages in one statement
 _MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
+_NONE: object = object()  # in place of a value
 _METADATA = msgspec.json.Decoder(dict[str, Any])
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -92,51 +94,48 @@ class _Column:
 
     Attributes
     ----------
-    values : list of dict
-        The different values, each in metadata of its own; the first is that of no value.
+    values : list
+        The different values; the first stands for none.
     numbers : dict
-        The position of each among them, by its JSON and whether it is a date.
+        The position of each among them, by its JSON, and "date" behind it if it is one.
     codes : int array, shape (rows,)
         The position of each row's value.
     """
 
-    values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
-    numbers: dict[tuple[bytes, bool], int] = field(default_factory=dict)
+    values: list[Any] = field(default_factory=lambda: [_NONE])
+    numbers: dict[bytes, int] = field(default_factory=dict)
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @cached_property
-    def _index(self) -> dict[Hashable, list[int]]:
+    def _index(self) -> _Positions:
         """The positions of the values with a name, see `names_of`."""
-        return _positions(map(filters.names_of, self._bare))
+        return _positions(map(filters.names_of, self.values))
 
     @cached_property
-    def _items(self) -> dict[Hashable, list[int]]:
+    def _items(self) -> _Positions:
         """The positions of the lists with an item."""
-        lists = (value if isinstance(value, list) else () for value in self._bare)
+        lists = (value if isinstance(value, list) else () for value in self.values)
         return _positions({*map(filters.name_of, items)} for items in lists)
 
     @cached_property
     def _texts(self) -> list[tuple[int, str]]:
         """The values that are texts, with their positions."""
-        return [(at, value) for at, value in enumerate(self._bare) if isinstance(value, str)]
+        return [(at, value) for at, value in enumerate(self.values) if isinstance(value, str)]
 
     @cached_property
     def _floats(self) -> NDArray[np.float64]:
         """The values that are numbers, and NaN for others."""
         return np.array(
-            [np.nan if type(x) not in (int, float) else x for x in self._bare], np.float64
+            [np.nan if type(x) not in (int, float) else x for x in self.values], np.float64
         )
-
-    @property
-    def _bare(self) -> Iterator[Any]:
-        return (value for entry in self.values for value in (entry.values() or (_NONE,)))
 
     def fits(self, condition: filters.Compare) -> Mask:
         """Return which of the values satisfy a condition on the key."""
         mask = np.zeros(len(self.values), dtype=bool)
         match condition:
             case filters.Compare((_,), "$eq" | "$in"):
-                mask[[at for name in condition.names for at in self._index.get(name, ())]] = True
+                for name in condition.names:
+                    mask[self._index.get(name, [])] = True
             case filters.Compare((_,), "$contains", asked):
                 mask[self._items.get(filters.name_of(asked), [])] = True
                 if isinstance(asked, str):
@@ -146,7 +145,11 @@ class _Column:
             ):
                 mask = filters.ORDERS[operator](self._floats, asked)
             case _:
-                mask[:] = [filters.holds(condition, value) for value in self.values]
+                values = self.values[1:]
+                mask[0] = filters.holds(condition, {})
+                mask[1:] = [
+                    filters.holds(condition, {condition.keys[0]: value}) for value in values
+                ]
         return mask
 
     def extend(
@@ -162,23 +165,27 @@ class _Column:
             for row, metadata, dates in chain(database.ask(sql, [start, end]), extras):
                 if (value := _VALUES.decode(metadata).get(key)) is None:
                     continue
-                name = bytes(value), bool(dates) and key in json.loads(dates)
+                is_date = bool(dates) and key in json.loads(dates)
+                name = bytes(value) + b"date" * is_date
                 if name not in numbers:
                     numbers[name] = len(values)
-                    values.append({key: msgspec.json.decode(value)})
-                    restore_dates(values[-1], [key] * name[1])
+                    metadata = {key: msgspec.json.decode(value)}
+                    restore_dates(metadata, [key] * is_date)
+                    values.append(metadata[key])
                 codes[row] = numbers[name]
         return _Column(values, numbers, codes)
 
 
-_NONE = object()
-
-
-def _positions(names: Iterable[Iterable[Hashable]]) -> dict[Hashable, list[int]]:
-    positions: dict[Hashable, list[int]] = {}
+def _positions(names: Iterable[Iterable[Hashable]]) -> _Positions:
+    """Return where each name is; that of one place as a number, since a list of one takes more."""
+    positions: _Positions = {}
     for position, group in enumerate(names):
         for name in group:
-            positions.setdefault(name, []).append(position)
+            places = positions.setdefault(name, position)
+            if isinstance(places, list):
+                places.append(position)
+            elif places != position:
+                positions[name] = [places, position]
     return positions
 
 
