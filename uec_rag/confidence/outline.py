@@ -180,21 +180,14 @@ class Outline:
     def without_names(self, groups: Sequence[list[int]]) -> list[list[int]]:
         """Return the hits of each group, apart if its name tells nothing of them.
 
-        It is that of a file or of all, and they are statements, or without titles in one file. A
-        title with a word of the question tells what they are about.
+        It is that of a file or of all, and they are statements, or without titles in one file.
         """
         apart = list[list[int]]()
         is_only = len({about.source for about in self.described}) == 1 and not any(self.titles)
         for rows in groups:
-            is_apart = is_only or (self.are_statements(rows) and not self._is_asked(rows))
+            is_apart = is_only or self.are_statements(rows)
             apart += [[row] for row in rows] if is_apart else [rows]
         return apart
-
-    def _is_asked(self, rows: Sequence[int]) -> bool:
-        """Return whether the question has a word of the only title of some hits."""
-        titles = {self.titles[row] for row in rows}
-        words = zip(self.idf, self.in_name[titles.pop()].tolist(), strict=True)
-        return not titles and any(has for word, has in words if word in self.content)
 
     def are_statements(self, rows: Sequence[int]) -> bool:
         """Return whether some hits are short, as those of a list of rules or prices."""
