@@ -142,10 +142,9 @@ def ask(
     for query, of_query in zip(queries, batch.phrased, strict=True):
         check_cancelled()  # many questions take long
         candidates = [*filter(None, islice(finds, len(of_query)))]
-        if all(
-            ranking.phrasing.role in HALVES for ranking in candidates
-        ):  # a source may find halves
-            # A store that may have others has not said that there are none.
+        if all(ranking.phrasing.role in HALVES for ranking in candidates):
+            # No candidate, or halves alone, as a source may find. A store that may have others
+            # has not said that there are none.
             code: Code = "uncertain" if view.is_incomplete else "nothing_found"
             results.append(_nothing(method, query, code))
             continue
@@ -203,8 +202,8 @@ def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
     else there is is the rest of its message, which is seldom on the subject.
     """
     floor, scored = 0.0 if query.is_part else SURE, list[tuple[bool, float, Ranking]]()
-    roles = {ranking.phrasing.role: ranking.phrasing for ranking in candidates}
-    goes_on = roles.get("carried")
+    carried = (ranking.phrasing for ranking in candidates if ranking.phrasing.role == "carried")
+    goes_on = next(carried, None)
     for ranking in candidates:
         if (phrasing := ranking.phrasing).role in HALVES:
             continue
