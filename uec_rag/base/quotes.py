@@ -1,4 +1,4 @@
-"""Where a quotation stands in a passage."""
+"""The place of a quotation in a passage."""
 
 from __future__ import annotations
 

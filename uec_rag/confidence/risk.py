@@ -88,7 +88,7 @@ class Guarantee(Record):
 
     @property
     def caution(self) -> str:
-        """What to do if the labels do not show that half of the answers are right; "" if they do.
+        """Advice if the labels do not show that half of the answers are right; "" if they do.
 
         A limit on wrong answers to all questions is also kept by a gate whose few answers are
         wrong.

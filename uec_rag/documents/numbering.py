@@ -15,7 +15,7 @@ _ROMAN = {
     "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4, "i": 1,
 }  # fmt: skip
 SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-"""What Word calls the shapes of numbers in HTML and OpenDocument."""
+"""Word's names of the shapes of numbers in HTML and OpenDocument."""
 
 _MOST = 10_000  # to which letters and Roman numerals count
 _DEEPEST = 20  # styles that are based on each other

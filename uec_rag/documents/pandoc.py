@@ -83,7 +83,9 @@ def read_markup(data: bytes, form: str) -> Content:
 def _put_tables(blocks: list[Block], tables: Sequence[Sequence[Block]]) -> None:
     """Put tables with merged cells, which pandoc does not know, in the place of its own."""
     places = [place for place, block in enumerate(blocks) if isinstance(block, Table)]
-    for place, table in [*zip(places, tables, strict=False)][::-1] * (len(places) == len(tables)):
+    if len(places) != len(tables):
+        return
+    for place, table in reversed([*zip(places, tables, strict=True)]):
         blocks[place : place + bool(table)] = table
 
 

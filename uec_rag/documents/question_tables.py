@@ -15,7 +15,7 @@ from uec_rag.stores.passage import Passage, hash_text
 _NAMED = 3  # ids that a message names
 _NAMES = "ids ('faq.md#returns'), files ('faq.md') or headings ('faq.md#How do I return it?')"
 NULL = frozenset({"", "nan", "-nan", "null", "<na>", "n/a", "#n/a", "na", "nat", "n.a."})
-"""How tables and logs write that there is no value, in lower case."""
+"""The texts by which tables and logs say that there is no value, in lower case."""
 
 _NOTHING = "- -- \u2013 \u2014 \u2212 none nothing no nil void empty () [] {} \u2205 unanswerable"
 _NOTHING += " unanswered keine nichts aucun aucune rien ninguno ninguna nada nessuno niente nenhum"

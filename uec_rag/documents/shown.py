@@ -19,11 +19,17 @@ OWN_NUMBER = "\ue002"
 """The mark before the text of an item of a list that has a number of its own."""
 
 _WRITTEN = "written"  # the name of an element of which only its text is shown
-_UNSEEN = "script style noscript template svg iframe object title audio video canvas datalist img"
+_UNSEEN = (
+    *("script", "style", "noscript", "template", "svg", "iframe", "object", "title"),
+    *("audio", "video", "canvas", "datalist", "img"),
+)
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
-_TYPED = "text number email tel url date time datetime-local month week"
+_TYPED = (
+    *("text", "number", "email", "tel", "url", "date", "time"),
+    *("datetime-local", "month", "week"),
+)
 _DAY, _MOST_OPTIONS = re.compile(r"\d{4}-\d\d"), 20
 _ZERO = r"0*\.?0*(?:[a-z%]{1,4})?\s*(?:[;!/]|$)"
 _HIDDEN = re.compile(
@@ -46,7 +52,10 @@ _ICONS = ("img", "svg", "i", "span")
 _CROSSED_OUT = ("del", "s", "strike")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
 _AROUND = [*_BOXES, *_PIECES]
-_OPENING = "aria-controls data-target data-bs-target href for popovertarget commandfor"
+_OPENING = (
+    *("aria-controls", "data-target", "data-bs-target", "href", "for"),
+    *("popovertarget", "commandfor"),
+)
 
 
 def tags_of(root: Tag) -> list[Tag]:
@@ -62,7 +71,7 @@ def is_gone(tag: Tag) -> bool:
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
     tags, changed, explained = tags_of(soup), list[Tag](), set[str]()
-    attributes = ((tag.attrs, key) for tag in tags for key in _OPENING.split())
+    attributes = ((tag.attrs, key) for tag in tags for key in _OPENING)
     targets = {str(values[key]).lstrip("#") for values, key in attributes if key in values}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
@@ -80,8 +89,8 @@ def write_shown(soup: BeautifulSoup) -> None:
             changed.append(tag)
         elif tag.name in _CROSSED_OUT or _is_struck(tag, struck_by):
             tag.name = "span" if tag.name in _CROSSED_OUT else tag.name
-            for meaning in filter(has_words, [*tag.strings]):
-                meaning.replace_with(struck(meaning))
+            for string in filter(has_words, [*tag.strings]):
+                string.replace_with(struck(string))
     join_written(changed)
     for text in [text for text in soup.strings if OWN_NUMBER in text]:
         item = text.find_parent("li")
@@ -133,7 +142,7 @@ def _text_of(tag: Tag, targets: set[str]) -> str | None:
         return tag.get_text().strip()
     if _is_hidden(tag, targets):
         return ""
-    if (icon := _icon(tag)) or tag.name in _UNSEEN.split():
+    if (icon := _icon(tag)) or tag.name in _UNSEEN:
         return icon
     if tag.name == "ruby":
         for reading in tag.find_all(["rt", "rp", "rtc"]):

@@ -157,7 +157,7 @@ class _Trial:
 
     @property
     def decision(self) -> Decision:
-        """What the gate decides."""
+        """The decision at the threshold of the gate."""
         return self.decide(self.gate.threshold)
 
     def decide(self, threshold: float) -> Decision:
@@ -172,12 +172,12 @@ class _Trial:
 
     @property
     def is_found(self) -> bool:
-        """Whether one of the hits answers it."""
+        """True if one of the hits answers the question."""
         return any(self.result.first(self.gate.k).finds(self.relevant))
 
     @property
     def outcome(self) -> str:
-        """What becomes of it, one of `_OUTCOMES`."""
+        """The outcome of the question, one of `_OUTCOMES`."""
         match self.decision:
             case Decision(action="answer"):
                 return _RIGHT if self.is_found else _WRONG
@@ -229,7 +229,7 @@ def _with_copies(result: Result, ids: Collection[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Corpus:
-    """What passages say: their words, sections and numbers.
+    """The words, sections and numbers of passages.
 
     `words`: the stems of each passage, by its id. `sections`: the ids of the passages of each
     source and title. `numbers`: all words with a digit.

@@ -1,4 +1,4 @@
-"""What a log's refused questions have in common: words and sections that the documents lack."""
+"""The words and sections that documents lack, by the refused questions of a log."""
 
 from __future__ import annotations
 

@@ -100,10 +100,8 @@ def places_of(
     Among them are the first passages of the readings that are offered, in place of the last others.
     A family that is not told apart, see `family_in`, is first.
     """
-    columns, ids = (
-        ranking.distinct[: len(ranking.words.hits)],
-        {reading.ids[0] for reading in offered},
-    )
+    columns = ranking.distinct[: len(ranking.words.hits)]
+    ids = {reading.ids[0] for reading in offered}
     rows = range(len(columns))
     front = [row for row in rows if ids and ranking.passages[int(columns[row])].id in ids]
     if len(front) < 2:
@@ -169,16 +167,12 @@ def hits_at(ranking: Ranking, places: NDArray[np.intp], relevance: FloatArray) -
 
 def shares_of(ranking: Ranking, places: NDArray[np.intp]) -> Shares:
     """Return what the encoders say of some of one question's hits."""
-    fitted, similarities = (
-        ranking.block.method.fitted,
-        ranking.block.similarities[ranking.row][:, places],
-    )
-    amounts = np.maximum(
-        (ranking.block.coefficients[ranking.row] * fitted.weights)[:, None] * similarities, 0
-    )
+    block, row = ranking.block, ranking.row
+    fitted, similarities = block.method.fitted, block.similarities[row][:, places]
+    amounts = np.maximum((block.coefficients[row] * fitted.weights)[:, None] * similarities, 0)
     ranks = [
-        (leading[ranking.row][:RANKED, None] > similar).sum(axis=0) + 1
-        for leading, similar in zip(ranking.block.leading, similarities, strict=True)
+        (leading[row][:RANKED, None] > similar).sum(axis=0) + 1
+        for leading, similar in zip(block.leading, similarities, strict=True)
     ]
     shares = amounts / np.maximum(amounts.sum(axis=0), 1e-30)
     return Shares(fitted.block_names, similarities, np.array(ranks), shares)

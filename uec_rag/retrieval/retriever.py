@@ -230,9 +230,9 @@ class Retriever(FittedIndex):
             diversity,
             is_read=is_read_by_model(),
         )
-        if request.scope is not None:
-            parse(request.scope)  # so that a wrong one costs no encoding
-        gate = self._active_gate(request.scope)
+        if (scope := request.scope) is not None:
+            parse(scope)  # so that a wrong one costs no encoding
+        gate = self._active_gate(scope)
         questions = parse_queries(queries, options.get("history"), request.within)
         depth = request.k if gate is None else gate.depth(request.k)
         request = replace(request, queries=questions, k=depth)

@@ -288,7 +288,7 @@ class Ranking:
 
     @property
     def unsure(self) -> float:
-        """How far the hits are from an answer that is sure, by nearness, from 0 to 1."""
+        """The distance of the hits from an answer that is sure, by nearness, from 0 to 1."""
         return min((1 - self.nearness) / (1 - SURE), 1.0)
 
     @cached_property
@@ -352,7 +352,9 @@ def find_block(
     pi = fitted.weigh(parts, compared.leading, best)
     query = fitted.combine(parts, pi)
     top, texts = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
-    to_hits = [np.take_along_axis(block, top.columns, axis=1) for block in compared.similarities]
+    to_hits = [
+        np.take_along_axis(columns, top.columns, axis=1) for columns in compared.similarities
+    ]
     similarities = np.stack(to_hits, axis=1).astype(np.float32, copy=False)
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
@@ -365,31 +367,30 @@ def find_block(
     of_queries = [terms for part in parts for terms in part.terms]
     terms = [*zip(of_queries, compared.looked_up, amounts, strict=True)]
     near_hits = [
-        [*map(hits.__getitem__, places.tolist())]
-        for hits, places in zip(passages, firsts, strict=True)
+        [*map(hits.__getitem__, at.tolist())] for hits, at in zip(passages, firsts, strict=True)
     ]
     size = repeat(view.corpus_size)
     words = [*map(_words_of, phrasings, range(len(phrasings)), near_hits, repeat(terms), size)]
     return Block(
-        method,
-        phrasings,
-        parts,
-        len(view),
-        store.is_elsewhere,
-        top,
-        texts,
-        similarities,
-        compared.leading,
-        fitted.disagreement(similarities, best, pi),
-        pi,
-        fitted.encoder_coefficients(parts, pi),
-        slope,
-        offset,
-        copies,
-        passages,
-        words,
-        [*map(_unfamiliar, repeat(method), phrasings, passages)],
-        rivals if len(view) < NEAREST else None,
+        method=method,
+        phrasings=phrasings,
+        parts=parts,
+        size=len(view),
+        is_elsewhere=store.is_elsewhere,
+        top=top,
+        texts=texts,
+        similarities=similarities,
+        leading=compared.leading,
+        disagreement=fitted.disagreement(similarities, best, pi),
+        coefficients=pi,
+        of_encoders=fitted.encoder_coefficients(parts, pi),
+        slope=slope,
+        offset=offset,
+        copies=copies,
+        passages=passages,
+        words=words,
+        unfamiliar=[*map(_unfamiliar, repeat(method), phrasings, passages)],
+        rivals=rivals if len(view) < NEAREST else None,
     )
 
 
