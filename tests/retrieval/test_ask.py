@@ -304,6 +304,38 @@ def test_a_follow_up_to_a_later_question_keeps_to_its_product(tools):
     assert found.decision.searched_as == "How do I use WebDAV with Birch?"
 
 
+LINES = [
+    "Line 4 leaves the station every 10 minutes from 5 am to 11 pm.",
+    "Line 6 leaves the station every 4 minutes from 6 am to 9 pm, on Sundays from 7 am.",
+    "Zimmer 3 kostet 80 Euro die Nacht, ab 5 Nächten 70 Euro.",
+    "Zimmer 5 kostet 95 Euro die Nacht, ab 3 Nächten 85 Euro.",
+    "An LP costs 25 euros and is sent within 3 days.",
+    "A cassette costs 9 euros; we record it on request.",
+]
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """Statements on things alike, each with the number of another."""
+    return index_of(UEC(), LINES, [str(at) for at in range(len(LINES))])
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "right"),
+    [
+        ("When does line 6 leave?", "And line 4?", "0"),
+        ("When does line 4 leave?", "and line 6?", "1"),
+        ("Was kostet Zimmer 3?", "Und Zimmer 5?", "3"),
+        ("Was kostet Zimmer 5?", "und zimmer 3?", "2"),
+        ("How much does an LP cost?", "and a cassette?", "5"),
+    ],
+)
+def test_a_thing_alike_is_not_answered_from_the_thing_before(lines, before, question, right):
+    """That has the number, too: of something else."""
+    [result] = lines.search([question], history=[[before]])
+    assert (result.decision.action, result.ids[0]) == ("answer", right)
+
+
 def test_a_follow_up_has_the_words_that_a_turn_has_in_another_form():
     texts = ["A boat loan is repaid in nine years.", "A car loan is repaid in five years."]
     asked = index_of(UEC(["bm25"]), texts).search(

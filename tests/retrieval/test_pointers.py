@@ -54,6 +54,10 @@ STATEMENTS = [
     ("When do visitors see the pandas?", "Visitors see the pandas at noon."),
     ("How do I return a key?", "How do I return a key?\nHand it in at the desk."),
     ("How do I return a key?", "How do I return a key? Hand it in at the desk."),
+    (
+        "How do I return a key in Bath?",
+        "Bath\n\nHow do I...?\n\nReturn a key?\n\nHand it in at the desk.",
+    ),
     ("How do I change the fuse?", "Changing the fuse\n1. Open the lid\n2. Turn the fuse"),
     ("Which rooms have a piano?", "Rooms with a piano\nHall A\nHall C"),
     ("What do I bring?", "Bring:\n- a towel\n- a lock"),

@@ -363,7 +363,10 @@ def _behind(match: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) 
 
 
 def _like(match: _Match, phrases: _Found, names: _Found) -> _Found:
-    """Return phrases with the same last word, else names, or phrases in lower case."""
+    """Return phrases with the same last word, else names, or phrases in lower case.
+
+    Behind an article, a phrase without capitals may be a name as well: "a ct", like "an MRI".
+    """
     *modifiers, noun = lower(match["what"])
     twins = [p for p in phrases if modifiers and lower(p["what"])[-1] == noun]
     if twins or _has_name(match):
@@ -371,7 +374,19 @@ def _like(match: _Match, phrases: _Found, names: _Found) -> _Found:
         return twins or names[:2] or bare[:2] or phrases[:1]
     alike = [p for p in phrases if not _has_name(p)]
     alike = [p for p in alike if bool(p["the"]) == bool(match["the"])] or alike
+    if not alike and match["the"]:
+        article = regex.compile(rf"\b{match['the'][0]}\w? \Z", regex.IGNORECASE)
+        return [name for name in names if article.search(name.string[: name.start()])][:1]
     return [*alike[:2], *([] if match["the"] else names[:1])]  # without "the", it may be a name
+
+
+def _numbered(phrase: str, before: str) -> _Found:
+    """Return what is called as a phrase is, but for its number: "line 6" for "line 4"."""
+    noun, _, number = phrase.rpartition(" ")
+    if not (noun and number[0].isdigit()):
+        return []
+    form = rf"\b{regex.escape(noun)} \d++(?:\.\d++)*+(?!\w)"
+    return [*regex.finditer(form, before, regex.IGNORECASE)][-1:]
 
 
 def _has_name(phrase: _Match) -> bool:
@@ -382,9 +397,10 @@ def _has_name(phrase: _Match) -> bool:
 def switched(question: str, before: str) -> tuple[str, ...]:
     """Ask the question before about what a follow-up goes on to; () if it does not.
 
-    That takes the place of what is behind such a preposition, else is added. Without a preposition,
-    it takes the place of what it is like: of a phrase with the same last word, else of a name or of
-    a phrase in lower case. The likeliest reading is the first.
+    What has a number takes the place of the same with another one. Else that takes the place of
+    what is behind such a preposition, or is added; without a preposition, it takes the place of
+    what it is like: of a phrase with the same last word, else of a name or of a phrase in lower
+    case. The likeliest reading is the first.
 
     Examples
     --------
@@ -402,15 +418,16 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     pattern = _NUMBER if phrase.isdigit() else _NAME
     forms = _follow_up(language, "phrases"), pattern
     phrases, names = ([*form.finditer(before)][::-1] for form in forms)
-    if match["of"]:
+    targets = _numbered(phrase, before)
+    if not targets and match["of"]:
         rows = tables()[language]["follow_up"]["prepositions"]
         targets = _behind(match, phrases, names, rows)
         if not targets:
             end = len(before.rstrip(" ?.!"))
             return (f"{before[:end]} {question[match.start() : match.end('what')]}{before[end:]}",)
-    else:
+    elif not targets:
         is_same = f" {phrase} ".lower() in f" {' '.join(lower(before))} "
-        targets = () if is_same else _like(match, phrases, names)
+        targets = [] if is_same else _like(match, phrases, names)
     return tuple(dict.fromkeys(_put(match, target, before) for target in targets))
 
 

@@ -74,7 +74,9 @@ def states_nothing(question: str, text: str, language: str = ENGLISH) -> bool:
     for at, segment in enumerate(segments):
         stems = _stems(segment.text, language) & words
         is_empty = _is_empty(segments, at, question, words, language)
-        (unstated if is_empty else stated).update(stems | (_stems(segment.label, language) & words))
+        # Of a question behind a title, the title is that of what follows, too.
+        label = "" if segment.text.endswith(_ASKS) else segment.label
+        (unstated if is_empty else stated).update(stems | (_stems(label, language) & words))
     return bool(unstated - stated)
 
 
