@@ -230,6 +230,43 @@ def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, que
         assert "Dogwood" in unknown.decision.reason
 
 
+COMPARED = [
+    "The lion sleeps up to 20 hours a day and hunts at dusk.",
+    "The tiger sleeps about 16 hours a day and likes to swim.",
+    "Das Einzelzimmer kostet 80 Euro pro Nacht.",
+    "Das Doppelzimmer kostet 120 Euro pro Nacht.",
+    "La chambre simple coûte 80 euros par nuit.",
+    "La chambre double coûte 120 euros par nuit.",
+    "The shirt comes in red, size M.",
+    "The shirt comes in blue, size L.",
+]
+
+
+@pytest.fixture(scope="module")
+def things(uec):
+    """Pairs of things of which each has a statement."""
+    return index_of(uec, COMPARED, [str(at) for at in range(len(COMPARED))])
+
+
+@pytest.mark.parametrize(
+    ("question", "both"),
+    [
+        ("Who sleeps longer, the lion or the tiger?", {"0", "1"}),
+        ("Was ist teurer, das Einzelzimmer oder das Doppelzimmer?", {"2", "3"}),
+        ("Laquelle est plus chère, la chambre simple ou la chambre double ?", {"4", "5"}),
+    ],
+)
+def test_two_things_that_are_compared_by_or_are_both_named(things, question, both):
+    [result] = things.search([question])
+    assert result.decision.action == "answer"
+    assert {*result.ids[:2]} == both
+
+
+def test_what_neither_side_of_an_or_has_is_not_answered(things):
+    [result] = things.search(["Is there a red shirt in size L or XL?"])
+    assert result.decision.code == "uncertain"
+
+
 @pytest.mark.parametrize("joined", ["{} and {}?", "{}? {}?", "{}, and also {}?", "{} or {}?"])
 def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
     refunds, warranty = "How long do refunds take", "how long is the warranty on lamps"

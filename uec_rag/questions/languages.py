@@ -193,6 +193,9 @@ def template(language: str = ENGLISH) -> tuple[str, str, str, str]:
     return before, between, after, texts["comma"]
 
 
+OR = {code: f" {template(code)[1].split()[0]} " for code in languages()}
+"""The word between alternatives in each language, between spaces."""
+
 WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
 
 

@@ -20,8 +20,8 @@ import regex
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
 from uec_rag.confidence.model import EVEN, NEARLY
 from uec_rag.encoders import writing
-from uec_rag.questions.languages import ENGLISH, any_of, joints, listed, matcher, small_words
-from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
+from uec_rag.questions.languages import ENGLISH, OR, any_of, joints, listed, matcher, small_words
+from uec_rag.retrieval.tokens import NUMBER, Token, alternatives, tokens_of
 
 _FEWEST, _FEWEST_OF_STATEMENTS = 3, 2  # members; where all that is read are statements
 _ABBREVIATED = 3  # letters of an abbreviation
@@ -126,7 +126,8 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     stating = [at for at in members if operators and _states(lines[at], words, spans, kinds)]
     operated = [at for at in members if operators and _has_operated(texts[at], words, operators)]
     is_named |= [0] in (stating[:1] if len(stating) in rare else [], operated)
-    is_apart = not (operators or _are_together(words, [bags[at] for at in members], counts))
+    of_members = [bags[at] for at in members]
+    is_apart = not (operators or _are_together(words, of_members, counts, question, language))
     if not (names_other or is_apart) and (is_named or not (missing or operators)):
         return None
     forms = [any(_may_be_form(word, lines[at]) for word in missing) for at in members]
@@ -140,14 +141,23 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
 
 
 def _are_together(
-    words: Sequence[Token], bags: Sequence[frozenset[str]], counts: Mapping[str, int]
+    words: Sequence[Token],
+    bags: Sequence[frozenset[str]],
+    counts: Mapping[str, int],
+    question: str,
+    language: str,
 ) -> bool:
     """Return whether one member has all the words of a question by which members differ.
 
-    A red shirt in size M is not among a blue one in M and a red one in L.
+    A red shirt in size M is not among a blue one in M and a red one in L. Of the two sides of an
+    "or", each is asked about by itself.
     """
     telling = {word.stem for word in words if word.says and 0 < counts[word.stem] < len(bags)}
-    return len(telling) < 2 or any(telling <= bag for bag in bags)
+    sides = [telling] if len(telling) > 1 else []
+    if sides and OR[language] in question:
+        head, tail = alternatives(question, language)
+        sides = [telling - (head - tail), telling - (tail - head)]
+    return all(any(side <= bag for bag in bags) for side in sides)
 
 
 def are_statements(texts: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ import regex
 
 from uec_rag.encoders import writing
 from uec_rag.encoders.lexical import stem_of
-from uec_rag.questions.languages import function_words, listed
+from uec_rag.questions.languages import OR, function_words, joints, listed
 
 NUMBER = "#"
 """The stem of any number."""
@@ -20,6 +20,7 @@ _WORD = regex.compile(
     r"|(?!(?<=\p{L}['’])s\b)[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
     regex.VERSION1,
 )
+_MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\s'’-]")
 
 
 class Token(NamedTuple):
@@ -69,6 +70,37 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
             tokens[at] = former._replace(behind=stems[1])
             tokens[at + 1] = latter._replace(before=stems[0], follows=former.stem)
     return tuple(tokens)
+
+
+@lru_cache(4096)
+def alternatives(question: str, language: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of what stands on both sides of the last "or" of a question; () if nothing.
+
+    They reach to a preposition, a determiner or a mark.
+
+    Examples
+    --------
+    >>> [sorted(stems) for stems in alternatives("Is the bus or the red tram faster?", "en")]
+    [['bus'], ['faster', 'red', 'tram']]
+    """
+    head, joint, _ = question.rpartition(OR[language])
+    begin, end = len(head), len(head) + len(joint)
+    before, behind = list[str](), list[str]()
+    tokens, apart = tokens_of(question, language), joints(language)
+    for token in reversed([token for token in tokens if joint and token.start < begin]):
+        if token.text.casefold() in apart or _MARK.search(
+            question, token.start + len(token.text), begin
+        ):
+            break
+        before.append(token.stem)
+        begin = token.start
+    for token in [token for token in tokens if joint and token.start >= end]:
+        is_joint = token.text.casefold() in apart
+        if behind and (is_joint or _MARK.search(question, end, token.start)):
+            break
+        end = token.start
+        behind += [] if is_joint else [token.stem]
+    return frozenset(before), frozenset(behind)
 
 
 @lru_cache(2**15)

@@ -26,7 +26,7 @@ from uec_rag.base.text import (
 from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, find_dates, letters_in, writing_of
-from uec_rag.questions.languages import ENGLISH, function_words, matcher
+from uec_rag.questions.languages import ENGLISH, OR, function_words, matcher
 from uec_rag.retrieval.family import (
     Family,
     are_statements,
@@ -37,7 +37,7 @@ from uec_rag.retrieval.family import (
 )
 from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
-from uec_rag.retrieval.tokens import asides, tokens_of
+from uec_rag.retrieval.tokens import alternatives, asides, tokens_of
 from uec_rag.stores.passage import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -200,10 +200,28 @@ class Words:
             return None
         content, bag = self.content.keys(), self.bags[0][0]
         missing, shared = content - bag, content & bag
+        if missing and OR[self.phrasing.language] in self.phrasing.text:
+            missing -= self._of_alternative()
         replaces = any(
             missing & table.keys() and shared - table.keys() for table in self.tables[1:JUDGED]
         )
         return bool(missing), not missing.isdisjoint(self.names), replaces
+
+    def _of_alternative(self) -> set[str]:
+        """Return the words of what the first hit is compared with, if one of the others has them.
+
+        It has words of one side of an "or": "the lion or the tiger".
+        """
+        language = self.phrasing.language
+        head, tail = alternatives(self.phrasing.text, language)
+        stems = {word: lexical.stem_of(word, language) for word in self.content}
+        of_first = {stem for word, stem in stems.items() if word in self.tables[0]}
+        for side, rival in ((head - tail, tail - head), (tail - head, head - tail)):
+            terms = {word for word, stem in stems.items() if stem in side}
+            if side.isdisjoint(of_first) and not rival.isdisjoint(of_first):
+                is_there = any(terms <= table.keys() for table in self.tables[1:JUDGED])
+                return terms if is_there else set()
+        return set()
 
     def _folder_names(self) -> set[str]:
         """Return the words by which the question names a folder, where the paths first differ.
