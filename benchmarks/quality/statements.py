@@ -10,6 +10,10 @@ Printed is what becomes of each kind, and how the threshold trades false answers
 Learned is `uec_rag.confidence.model.doubt_of_statement`, on both sets with the same weight, from
 questions that are answered by nearness, where a false answer costs `PRICE` right ones; of each
 corpus it is learned without that corpus, to print.
+
+So is by how much P(underspecified) is higher of statements, in log odds: the most with which as
+many of our own questions that one passage answers are answered rightly; not on DATA/absent, which
+tells what that does to others.
 `--write` writes what is learned of all to `uec_rag/confidence/counterevidence.json`.
 """
 
@@ -24,6 +28,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from benchmarks.quality.shared import (
     TABLES,
@@ -36,6 +41,8 @@ from benchmarks.quality.shared import (
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.model import ANSWER_ABOVE, learned_ratios
+from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.retrieval.hits import Result
 from uec_rag.stores.passage import Passage
 
@@ -43,6 +50,7 @@ OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
 NAMES = ("lacks_word", "lacks_name", "replaces", "apart", "score", "stated")
 RIDGE = 2.0
+SHIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # of the log odds of P(underspecified)
 PRICE = 1.5  # of a false answer, if one that is handed over in its place costs 1
 
 
@@ -66,9 +74,9 @@ class Asked(NamedTuple):
         """Whether the first hit answers it."""
         return bool(self.right) and self.result.ids[0] in self.right
 
-    def outcome(self, threshold: float) -> str:
-        """What becomes of it at a threshold."""
-        decision = self.result.decide(threshold)
+    def outcome(self, threshold: float, clarify_from: float = CLARIFY_FROM) -> str:
+        """What becomes of it at a threshold, and where it is asked back from."""
+        decision = self.result.decide(threshold, clarify_from=clarify_from)
         if decision.action == "clarify":
             return "asked"
         if decision.action == "answer":
@@ -158,6 +166,33 @@ def print_thresholds(asked: Sequence[Asked], name: str) -> None:
     print_table(f"{name.capitalize()}, by threshold", ["above", "kind", "n", *OUTCOMES], rows)
 
 
+def print_shifts(asked: Sequence[Asked]) -> float:
+    """Print what becomes of the questions if P(underspecified) is higher; return the best shift."""
+    rows, right, ours = list[list[str]](), dict[float, int](), "statements"
+    for shift in SHIFTS:
+        # As much lower is the number from which it is asked back.
+        bound = expit(logit(CLARIFY_FROM) - shift + learned_ratios()["several"])
+        for name in {one.set: 0 for one in asked}:
+            some = [one for one in asked if one.set == name and one.kind != "nothing"]
+            counts = Counter((one.kind, one.outcome(ANSWER_ABOVE, float(bound))) for one in some)
+            single = counts["plain", "right"] + counts["one", "right"]
+            needless = counts["plain", "asked"] + counts["one", "asked"]
+            several = (counts["vague", outcome] for outcome in ("asked", "handed over", "wrong"))
+            rows.append([f"{shift:.1f}", name, *map(str, (single, needless, *several))])
+            right |= {shift: single} if name == ours else {}
+    heads = [
+        "shift",
+        "set",
+        "one answers: right",
+        "asked",
+        "several: asked",
+        "handed over",
+        "wrong",
+    ]
+    print_table("Statements, by the shift of P(underspecified)", heads, rows)
+    return max(shift for shift in SHIFTS if right[shift] >= right[0.0])
+
+
 def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     """Learn, and print what becomes of the questions with what is in the package."""
     uec = shipped()
@@ -184,11 +219,12 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
             rows.append([name, f"{threshold:.2f}", *map(str, totals)])
     heads = ["set", "above", "answerable", "answered", "not", "answered falsely"]
     print_table("Statements, each corpus without itself", heads, rows)
+    asked = [*ask(uec, folder, as_learned=True)]
     learned = dict(zip(NAMES, learn(features, right, counts).round(3).tolist(), strict=True))
+    learned["several"] = print_shifts(asked)
     print(f"\nLearned: {learned}")
     if write:
         write_learned("counterevidence.json", learned)
-    asked = [*ask(uec, folder, as_learned=True)]
     for name in sizes:
         print_thresholds(asked, name)
 

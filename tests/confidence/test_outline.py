@@ -14,7 +14,7 @@ from tests.confidence.outlines import (
     probability,
 )
 from tests.helpers import data_of
-from uec_rag.base.text import About
+from uec_rag.base.text import LONGEST_STATEMENT, About
 from uec_rag.confidence.outline import CLARIFY_FROM, FEATURES, Outline, shipped_underspecified
 from uec_rag.questions.languages import function_words
 
@@ -119,6 +119,14 @@ def test_a_name_that_several_share_or_too_little_says_leaves_open_which_is_meant
     unsaid = probability("loan repay", vague)
     assert unsaid > named("loan repay", vague)["shared"]
     assert probability("repay the loan?", vague) > unsaid
+
+
+def test_of_statements_several_are_meant_more_often_than_of_sections():
+    def unsaid(length):
+        texts = [f"It was founded in {1800 + at}. ".ljust(length, "x") for at in range(2)]
+        return probability(QUESTION, outline(PLACES, [SAID] * 2, texts=texts))
+
+    assert 0 < unsaid(LONGEST_STATEMENT + 1) < unsaid(LONGEST_STATEMENT) < 1
 
 
 def test_every_feature_is_evidence_for_a_clarifying_question():

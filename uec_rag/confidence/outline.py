@@ -40,7 +40,7 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
-from uec_rag.confidence.model import LEAST_SHARE, NEARLY, Calibrator, shipped
+from uec_rag.confidence.model import LEAST_SHARE, NEARLY, Calibrator, learned_ratios, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 from uec_rag.questions.languages import ENGLISH
 
@@ -445,6 +445,9 @@ def underspecified(numbers: Sequence[float], model: Calibrator | None = None) ->
 def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tuple[float, Node]:
     """Estimate P(the question does not say which is meant), and of which node's children.
 
+    Of statements it is higher than of sections with the same features; by how much, in log odds,
+    was learned by `benchmarks/quality/statements.py`.
+
     Parameters
     ----------
     question, turns
@@ -452,7 +455,11 @@ def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tup
     outline : Outline
     """
     node = outline.split()
-    return underspecified(features(question, node, turns)), node
+    unsaid = underspecified(features(question, node, turns))
+    if outline.are_statements(range(len(outline.texts))):
+        ratio = math.exp(learned_ratios()["several"])
+        unsaid = ratio * unsaid / (1 - unsaid + ratio * unsaid)
+    return unsaid, node
 
 
 @lru_cache(4096)
