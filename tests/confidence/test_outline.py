@@ -123,8 +123,9 @@ def test_a_name_that_several_share_or_too_little_says_leaves_open_which_is_meant
 
 def test_of_statements_several_are_meant_more_often_than_of_sections():
     def unsaid(length):
-        texts = [f"It was founded in {1800 + at}. ".ljust(length, "x") for at in range(2)]
-        return probability(QUESTION, outline(PLACES, [SAID] * 2, texts=texts))
+        texts = ["Repay it monthly.".ljust(length, "x"), "Repay it in March.".ljust(length, "x")]
+        asked = {"idf": {"loan": 1.0, "repay": 1.0}, "texts": texts}
+        return probability("repay the loan?", outline(["Home loan", "Car loan"], **asked))
 
     assert 0 < unsaid(LONGEST_STATEMENT + 1) < unsaid(LONGEST_STATEMENT) < 1
 
