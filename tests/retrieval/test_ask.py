@@ -311,6 +311,9 @@ LINES = [
     "Zimmer 5 kostet 95 Euro die Nacht, ab 3 Nächten 85 Euro.",
     "An LP costs 25 euros and is sent within 3 days.",
     "A cassette costs 9 euros; we record it on request.",
+    "Parking in Leeds costs 5 euros a day.",
+    "There is no parking in Bath.",
+    "The Leeds office opens at 8 am.",
 ]
 
 
@@ -328,6 +331,7 @@ def lines():
         ("Was kostet Zimmer 3?", "Und Zimmer 5?", "3"),
         ("Was kostet Zimmer 5?", "und zimmer 3?", "2"),
         ("How much does an LP cost?", "and a cassette?", "5"),
+        ("When does the Leeds office open?", "Can I park there?", "6"),
     ],
 )
 def test_a_thing_alike_is_not_answered_from_the_thing_before(lines, before, question, right):

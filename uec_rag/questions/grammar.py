@@ -310,6 +310,12 @@ def without_conjunction(question: str) -> str:
 _NAME = regex.compile(
     r"(?<=\w )\p{Lu}[\w'’-]++(?: (?:\p{Lu}[\w'’-]*+|\d[\w.]*+))*+"  # "I" is none
 )
+_THERE = regex.compile(  # of a place, not "is there"
+    r"(?<!\b(?:am|are|be|been|from|hello|hey|hi|if|is|that|was|were) )\bthere\b"
+    r"(?! (?:\w{1,9}n['’]t|a|an|any|are|be|can|could|has|have|is|may|might|must|should|was|were|"
+    r"will|would)\b)",
+    regex.IGNORECASE,
+)
 _NUMBER, _NAMES = regex.compile(r"\b\d+(?!.*\b\d)"), regex.compile(r"\p{Lu}|^\d")
 _IS_NAME, _OF_NAME = regex.compile(r"\p{Lu}\S*"), regex.compile(r"\p{Lu}\S*(?= \p{Ll})")
 _Match: TypeAlias = regex.Match[str]
@@ -400,7 +406,7 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     What has a number takes the place of the same with another one. Else that takes the place of
     what is behind such a preposition, or is added; without a preposition, it takes the place of
     what it is like: of a phrase with the same last word, else of a name or of a phrase in lower
-    case. The likeliest reading is the first.
+    case. The likeliest reading is the first. "There" is in the only name of the question before.
 
     Examples
     --------
@@ -412,6 +418,9 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     ('How do I upgrade Borg on Debian?',)
     """
     language = language_of(before) or language_of(question) or ENGLISH
+    there, places = _THERE.search(question), [*_NAME.finditer(before)]
+    if there and language == ENGLISH and len(places) == 1:
+        return (f"{question[: there.start()]}in {places[0][0]}{question[there.end() :]}",)
     match = _goes_on_to(question, language)
     if match is None or _lacks_referent_or_content(phrase := match["what"]):
         return ()
