@@ -11,10 +11,11 @@ from functools import wraps
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
 from uec_rag.base.loops import beside
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import Decision, Evidence, decide
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
+from uec_rag.questions.languages import Code
 from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import KEY, PARTS, SearchResult, hits_in, read_by_model, surest_decision
@@ -304,7 +305,8 @@ def decision_on(hits: Sequence[Any], expected: str, question: str | None = None)
         return hits.decision
     if not hits:
         is_blank = question is not None and not question.rpartition("\n")[2].strip()
-        return Decision.empty(code="no_question" if is_blank else "nothing_found")
+        code: Code = "no_question" if is_blank else "nothing_found"
+        return decide(Evidence(code=code, in_corpus=0.0))
     decision = surest_decision(hit.metadata for hit in hits)
     if decision is None:
         raise ValueError(f"none has uec_decision and uec_confidence in its metadata; {expected}")

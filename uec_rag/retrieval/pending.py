@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from uec_rag.advice.advisor import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion, decide_as_clear
+from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import beside, run_to_end
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.decision import PLAUSIBLE, Decision
+from uec_rag.confidence.decision import PLAUSIBLE, Criteria, Decision, decide
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Policy
 
@@ -157,26 +157,19 @@ class Pending(Generic[_T]):
         for (row, line), (verdict, hits, texts) in zip(rewrites.items(), again, strict=True):
             if verdict.confidence <= bound:
                 continue
-            before, decision, above = rulings[row], replace(verdict, searched_as=line), bound
+            before, evidence, above = rulings[row], replace(verdict, searched_as=line), bound
             note, share = "answer", None
             if changes_subject(self.questions[row], line, [*self.texts[row], *texts]):
                 plausible = max(before.in_corpus, PLAUSIBLE)  # so that it is uncertain
-                decision, above = replace(before, in_corpus=plausible), before.threshold
+                evidence, above = replace(before, in_corpus=plausible), before.threshold
                 note, share = (
                     f"{before.advice}; its rewrite is about something else",
                     before.advice_probability,
                 )
                 hits = self.found[row]
-            changes[row] = (
-                replace(
-                    decide_as_clear(decision, above),
-                    advice=note,
-                    advice_probability=share,
-                    advice_calls=before.advice_calls,
-                    advice_tokens=before.advice_tokens,
-                ),
-                hits,
-            )
+            ruling = decide(evidence, Criteria(above, evidence.clarify_from, asks_back=False))
+            costs = {name: getattr(before, name) for name in ("advice_calls", "advice_tokens")}
+            changes[row] = replace(ruling, advice=note, advice_probability=share, **costs), hits
         return changes
 
 
