@@ -19,7 +19,7 @@ from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.hits import SearchResult
-from uec_rag.retrieval.pending import Pending
+from uec_rag.retrieval.pending import Judged, Pending
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.stores.local import View
 from uec_rag.stores.qdrant import QdrantStore
@@ -527,7 +527,7 @@ class TestAdvisor:
             (("one",), "Do you mean p1 or p2?"),
         ):
             gate = Gate(advisor=lambda *_, options=options: Advice("clarify", options))
-            [(decided, _)] = Pending(gate, [known], [None], ["which?"], [["a text"]]).finish()
+            [(decided, _)] = Pending(gate, [Judged(known, None, ["a text"])], ["which?"]).finish()
             assert (decided.action, decided.clarifying_question) == ("clarify", offered)
         assert decided.candidates == ("p1", "p2")
         reply = [[found[0][0], "Do you mean p2 or other?"]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, pairwise
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
-from uec_rag.questions.languages import function_words, sentence
+from uec_rag.questions.languages import Code, function_words, sentence
 from uec_rag.retrieval.assess import assess
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, without_findings
@@ -181,15 +181,14 @@ def _is_vain(decision: Decision, spelled: Ranking) -> bool:
 def _nothing(method: Method, query: Query, *, is_incomplete: bool) -> Result:
     names, language = method.fitted.names, method.language or query.language
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
+    code: Code | Literal[""] = "" if is_incomplete else "nothing_found"
     evidence = Evidence(
         in_corpus=float(is_incomplete),  # a store that may have others has not said there are none
         basis=method.basis,
-        code="" if is_incomplete else "nothing_found",
+        code=code if query.text.strip() else "no_question",
         language=language,
         caveat=method.caveat_in(language),
     )
-    if not query.text.strip():
-        evidence = replace(evidence, code="no_question")
     weights = method.fitted.weights_by_name(equal)
     return Result(query.said or query.text, decide(evidence), weights, equal)
 
@@ -375,8 +374,7 @@ def settled_result(
 ) -> SearchResult:
     """Return the first k hits of each question, or of its rewrite, with the final decisions."""
     depth, results = pending.gate.hits_needed(k), list[Result]()
-    rows = zip(pending.decisions, pending.found, settled, strict=True)
-    for before, original, (decision, final) in rows:
+    for (before, original, _), (decision, final) in zip(pending.items, settled, strict=True):
         result = replace(final, query=original.query, decision=decision)
         result = result.first(max(depth, final.alike))
         if decision.advice_probability is not None:

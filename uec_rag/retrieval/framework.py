@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -20,7 +20,7 @@ from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import KEY, PARTS, SearchResult, hits_in, read_by_model, surest_decision
 from uec_rag.retrieval.learn import FitMode
-from uec_rag.retrieval.pending import Pending
+from uec_rag.retrieval.pending import Judged, Pending
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Store
 from uec_rag.stores.passage import Passage
@@ -394,9 +394,8 @@ def pending_on(
         count = len(hits_in(hit.metadata for hit in hits))
         return decision if gate is None or not hits else gate.decide_again(decision, count)
 
-    def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H], list[str]]]:
-        results = [search(rewrite) for rewrite in rewrites] if search else []
-        return [(at_threshold(row), row, [*map(text_of, row)]) for row in results]
+    def judge(rows: Iterable[list[_H]]) -> list[Judged[list[_H]]]:
+        return [Judged(at_threshold(row), row, [*map(text_of, row)]) for row in rows]
 
-    state = [at_threshold(hits)], [hits], [question or ""], [[*map(text_of, hits)]]
-    return Pending(gate or Gate(), *state, again if search else None)
+    again = None if search is None else lambda rewrites: judge(map(search, rewrites))
+    return Pending(gate or Gate(), judge([hits]), [question or ""], again)

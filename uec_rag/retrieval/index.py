@@ -407,10 +407,6 @@ class Index:
         """
         self._written.compact()
 
-    def _remove_deleted(self) -> None:
-        if isinstance(self.store, LocalStore):
-            self.store.remove_deleted()
-
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
         for store in {id(home): home for home in (self._opened.home, self.store)}.values():

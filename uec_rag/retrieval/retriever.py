@@ -219,7 +219,7 @@ class Retriever(FittedIndex):
         if (diversity is not None or is_being_fitted) and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
-        self._remove_deleted()
+        self.store.remove_deleted()
         tenant = options.get("tenant")
         request = Request(
             (),
@@ -322,7 +322,7 @@ class Retriever(FittedIndex):
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
-        self._remove_deleted()
+        self.store.remove_deleted()
         request = Request((), check_k(k), filter, diversity=diversity)
         store = self.store if diversity is None else self.store.snapshot()
         language = check_language(self.language) or ENGLISH

@@ -102,8 +102,7 @@ class Mirror:
         terms = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
         keys = tuple(encoder.revision for encoder in terms)
         if (listed := self.words) is None:
-            known = _WORDS.of(self.origin).get(keys)
-            self.words = listed = known or self._count(encoders, keys)
+            self.words = listed = _WORDS.of(self.origin).get(keys) or self._count(encoders, keys)
         if listed is not None:
             self.extras |= {passage.id for passage in hits} - listed.rows.keys()
             if len(listed.rows) < _MOST_LISTED and 10 * len(self.extras) > len(listed.rows):
