@@ -82,10 +82,10 @@ class FittedIndex(Index):
         self.calibration = learn.calibrate_with_labels(
             self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
         )
-        home = self._opened.home
+        home = self._settings.home
         if not home.read_only and not self._is_snapshot:
             home.change_settings({"calibration": self.calibration.metadata()})
-            self._opened = self._opened.now()
+            self._settings = self._settings.now()
         return self
 
     def fit_from(
@@ -197,7 +197,7 @@ class FittedIndex(Index):
         is_engine = self.store.is_elsewhere and not isinstance(self.store, SourceStore)
         has_own_gate = gate is not None and gate.max_wrong is None
         is_calibrated = self.calibration is not None or has_own_gate
-        home = self._opened.home
+        home = self._settings.home
         return is_engine or home.read_only or is_calibrated or bool(save.read_labels(home))
 
     def _use_fit(
@@ -207,7 +207,7 @@ class FittedIndex(Index):
 
         `must_recount`: whether words are counted again.
         """
-        home, before = self._opened.home, self.uec
+        home, before = self._settings.home, self.uec
         with ExitStack() as until_swapped:
             if isinstance(self.store, SourceStore):  # it encodes what it finds
                 source = self.store.with_ensemble(uec)
@@ -225,7 +225,7 @@ class FittedIndex(Index):
                     save.record_ensemble(home, uec)
                     until_swapped.enter_context(self._own_fit.swapping)  # before others see it
             self.uec, self._posteriors = uec, uec.fitted.posteriors
-            self._opened = self._opened.now()
+            self._settings = self._settings.now()
 
     def _add_again(self, before: UEC, uec: UEC) -> None:
         """Replace all passages by the same with another fit, and with words counted again."""
@@ -304,10 +304,10 @@ class FittedIndex(Index):
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = save.open_home(as_path(path), read_only=read_only)
-        load = partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
-        opened = save.Opened(home, reload=None if uec else load)
+        options = None if uec else {"encoders": encoders or {}, "trust": trust}
+        settings = save.Settings(home, options=options)
         try:
-            retriever = opened.read_whole(partial(cls._open, uec, store, fit))
+            retriever = settings.read_whole(partial(cls._open, uec, store, fit))
         except BaseException:
             home.close()
             raise
@@ -316,16 +316,18 @@ class FittedIndex(Index):
         return retriever
 
     @classmethod
-    def _open(cls, uec: UEC | None, store: Store | None, fit: FitMode, opened: save.Opened) -> Self:
+    def _open(
+        cls, uec: UEC | None, store: Store | None, fit: FitMode, settings: save.Settings
+    ) -> Self:
         """Open an index; `uec`: the ensemble that it was made with, None for that in the folder."""
-        home, elsewhere = opened.home, saved_store(opened.settings, store)
-        ensemble = uec or opened.load_ensemble()
-        have_other_stems = opened.check_made_with(ensemble)
+        home, elsewhere = settings.home, saved_store(settings.values, store)
+        ensemble = uec or settings.load_ensemble()
+        have_other_stems = settings.check_made_with(ensemble)
         retriever = cls(ensemble, fit=fit)
         retriever.store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
         if len(retriever.store) and not have_other_stems:
             retriever._written.bind(ensemble.fingerprint)
-        retriever._opened, retriever.calibration = opened, opened.read_calibration()
+        retriever._settings, retriever.calibration = settings, settings.read_calibration()
         if have_other_stems:
             passages = learn.passages_to_count(ensemble, retriever.store, home)
             retriever._use_fit(ensemble, passages, must_recount=True)

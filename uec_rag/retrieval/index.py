@@ -68,7 +68,7 @@ class Index:
         self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
         home = self.store if isinstance(self.store, LocalStore) else LocalStore()
-        self._opened = save.Opened(home)
+        self._settings = save.Settings(home)
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder = save.SavedGate()
         # Which passages of gates are still there, and what was said of gates; shared, too.
@@ -90,18 +90,18 @@ class Index:
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
-        state = self.__dict__ | blanks | {"_opened": replace(self._opened, settings={})}
+        state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
         state |= {"usual_filter": None, "usual_tenant": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
-            home, labels = LocalStore(), self._opened.home.settings.get("labels")
+            home, labels = LocalStore(), self._settings.home.settings.get("labels")
             home.change_settings({"labels": labels})
-            state |= {"_opened": save.Opened(home), "_gate": (self.gate,)}
+            state |= {"_settings": save.Settings(home), "_gate": (self.gate,)}
         return state
 
     @property
     def folder(self) -> Path | None:
         """The folder of the index; None if it is in memory."""
-        return self._opened.home.folder
+        return self._settings.home.folder
 
     @property
     def gate(self) -> Gate | None:
@@ -111,7 +111,7 @@ class Index:
         """
         if self._gate:
             return self._gate[0]
-        folder = self._opened.home.folder
+        folder = self._settings.home.folder
         if folder is not None and folder.exists():  # a deleted folder removes no gate
             self._gate_of_folder = save.read_gate(folder, self._gate_of_folder)
         return self._gate_of_folder.gate
@@ -281,7 +281,7 @@ class Index:
         A label follows its text to another id. If no passage has that text any more, it is left
         out with a warning, and so is a question that has no other label.
         """
-        return follow_labels(save.read_labels(self._opened.home), self.store)
+        return follow_labels(save.read_labels(self._settings.home), self.store)
 
     def label(self, question: str, relevant_ids: Collection[str] | None) -> None:
         """Label a question of the saved index with the passages that answer it.
@@ -314,7 +314,7 @@ class Index:
         if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
         hashes = None if relevant_ids is None else there
-        save.write_label(self._opened.home, question, hashes)
+        save.write_label(self._settings.home, question, hashes)
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
@@ -323,25 +323,25 @@ class Index:
         """
         if self._is_snapshot:
             return
-        if self._opened.home.settings is not self._opened.settings:
+        if self._settings.home.settings is not self._settings.values:
             with self._own_fit.swapping:
-                self._opened.read_whole(self._take_over)
+                self._settings.read_whole(self._take_over)
 
-    def _take_over(self, opened: save.Opened) -> None:
+    def _take_over(self, settings: save.Settings) -> None:
         """Take the ensemble and the calibration of the folder."""
-        settings, before = opened.settings, self._opened.settings
-        expected = settings.get("ensemble_fingerprint")
+        values, before = settings.values, self._settings.values
+        expected = values.get("ensemble_fingerprint")
         if expected is not None and len(self) and expected != self.uec.fingerprint:
-            self.uec = opened.load_ensemble()
+            self.uec = settings.load_ensemble()
             self._posteriors = self.uec.fitted.posteriors
             if expected != self.uec.fingerprint:
                 raise FingerprintMismatch(
                     "index: its words are counted with other stems (another PyStemmer) since; "
                     "load it again."
                 )
-        if settings.get("calibration") != before.get("calibration"):
-            self.calibration = opened.read_calibration()
-        self._opened = opened
+        if values.get("calibration") != before.get("calibration"):
+            self.calibration = settings.read_calibration()
+        self._settings = settings
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copy the index with its ensemble and gate to a folder, in place of one that is there.
@@ -361,11 +361,11 @@ class Index:
         OSError
             If the disk is full; what was there is unchanged.
         """
-        target, home = as_path(path), self._opened.home
+        target, home = as_path(path), self._settings.home
         gate = self.gate if self._gate or home.folder != target else None
         if home.folder == target and not self._is_snapshot:
             save.record(home, self.store, self.uec, self.calibration)
-            self._opened = self._opened.now()
+            self._settings = self._settings.now()
             store = home
         else:
             store = save.save_index(target, self.uec, self.store, self.calibration)
@@ -377,7 +377,7 @@ class Index:
             store.close()
         else:
             home.move_to(store)
-            self._opened = self._opened.now()
+            self._settings = self._settings.now()
 
     def check(self) -> None:
         """Verify the checksums of the saved ensemble, and of all vectors and passages.
@@ -389,8 +389,8 @@ class Index:
         IndexCorrupted
             If something is damaged; the message names the file and what to do.
         """
-        self._opened.home.check()
-        self._opened.check_ensemble()
+        self._settings.home.check()
+        self._settings.check_ensemble()
 
     def compact(self) -> None:
         """Remove what was deleted or replaced from all files of the folder, now.
@@ -409,6 +409,6 @@ class Index:
 
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
-        for store in {id(home): home for home in (self._opened.home, self.store)}.values():
+        for store in {id(home): home for home in (self._settings.home, self.store)}.values():
             if isinstance(store, Store):
                 store.close()

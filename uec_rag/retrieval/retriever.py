@@ -255,9 +255,9 @@ class Retriever(FittedIndex):
         Encoders that fail are left out, if others are left. It is repeated if another process has
         saved another ensemble meanwhile.
         """
-        home, failed = self._opened.home, list[str]()
+        home, failed = self._settings.home, list[str]()
         while True:
-            opened = replace(self._opened, settings=home.settings)
+            settings = replace(self._settings, values=home.settings)
             self._follow()
             self._check_fit()
             uec, store = self.uec, self.store
@@ -282,10 +282,10 @@ class Retriever(FittedIndex):
                 warn(f"{error} Searched without it, so that nothing is answered.")
                 failed.append(error.encoder)
             except Exception as error:
-                if self._is_snapshot or not opened.has_changed(error):
+                if self._is_snapshot or not settings.has_changed(error):
                     raise
             else:
-                if home.settings is opened.settings or not opened.has_changed():
+                if home.settings is settings.values or not settings.has_changed():
                     return result
 
     def _method(self, filter: Filter | None = None) -> Method:
@@ -332,7 +332,7 @@ class Retriever(FittedIndex):
         """Return a read-only view of the current index, unaffected by later changes."""
         is_being_fitted = self._fit_once()
 
-        def take(_: save.Opened) -> Retriever:
+        def take(_: save.Settings) -> Retriever:
             self._follow()
             view = type(self).__new__(type(self))
             view.__dict__ |= self.__dict__  # a copy would have settings of its own
@@ -342,7 +342,7 @@ class Retriever(FittedIndex):
 
         with self._own_fit.swapping:
             is_read = self._is_snapshot
-            return cast(Self, take(self._opened) if is_read else self._opened.read_whole(take))
+            return cast(Self, take(self._settings) if is_read else self._settings.read_whole(take))
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.

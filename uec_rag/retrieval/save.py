@@ -35,38 +35,46 @@ _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The folder of an index as it was found, or an index in memory.
+class Settings:
+    """The settings of an index as they were read, and what they name.
 
     Attributes
     ----------
     home : LocalStore
         The index in the folder, which has the settings; of an engine, one without passages.
-    settings : mapping
-        Those that were read; they name the ensemble.
-    reload : callable(settings) -> UEC, optional
-        Loads the ensemble, if the index was opened without one.
+    values : mapping
+        Those that were read; one names the ensemble.
+    options : mapping or None
+        Those of `UEC.load`, by which the ensemble is loaded; None if one was passed.
     """
 
     home: LocalStore
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    reload: Callable[[Mapping[str, Any]], UEC] | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
 
-    def now(self) -> Opened:
-        """Return the folder with the settings that it has now."""
-        return replace(self, settings=self.home.settings)
+    def now(self) -> Settings:
+        """Return those of now."""
+        return replace(self, values=self.home.settings)
 
     def load_ensemble(self) -> UEC:
-        """Load the ensemble; FingerprintMismatch if the index was opened with another one."""
-        if self.reload is None:
+        """Load the ensemble; FingerprintMismatch if another one was passed. See `UEC.load`."""
+        if self.options is None:
             raise FingerprintMismatch(
                 "index: it was built again with another ensemble; load it again."
             )
-        return self.reload(self.settings)
+        assert self.home.folder is not None
+        name = self.values.get("ensemble")
+        if not isinstance(name, str) or not name.isalnum():
+            raise corruption(
+                self.home.folder / DATABASE,
+                "names no ensemble: its first save was interrupted, or it was filled by a store "
+                "alone; load it with the ensemble (uec=...), or build it again.",
+            )
+        return UEC.load(self.home.folder / _ENSEMBLES / name, **self.options)
 
     def read_calibration(self) -> CorpusCalibration | None:
         """Return the calibration, if there is one."""
-        state = self.settings.get("calibration")
+        state = self.values.get("calibration")
         if state is None:
             return None
         with as_corrupted((self.home.folder or Path()) / DATABASE):
@@ -74,25 +82,25 @@ class Opened:
 
     def read_fit(self) -> SavedEnsemble | None:
         """Read the ensemble without its models; None if there is none."""
-        if self.home.folder is None or (name := self.settings.get("ensemble")) is None:
+        if self.home.folder is None or (name := self.values.get("ensemble")) is None:
             return None
         return read_fit(self.home.folder / _ENSEMBLES / name)[0]
 
-    def read_whole(self, load: Callable[[Opened], T]) -> T:
-        """Read what the settings of now name; again if another ensemble is there after it.
+    def read_whole(self, load: Callable[[Settings], T]) -> T:
+        """Read what those of now name; again if another ensemble is there after it.
 
         Another process removes an ensemble, and its passages, as soon as it has saved others, and
         passages that were deleted.
         """
         while True:
-            opened = self.now()
+            settings = self.now()
             try:
-                content = load(opened)
+                content = load(settings)
             except Exception as error:
-                if not opened.has_changed(error):
+                if not settings.has_changed(error):
                     raise
             else:
-                if not opened.has_changed():
+                if not settings.has_changed():
                     return content
 
     def has_changed(self, error: Exception | None = None) -> bool:
@@ -101,19 +109,19 @@ class Opened:
         `error`: what reading has raised; what was removed meanwhile looks damaged.
         """
         now = self.home.settings
-        was_removed = isinstance(error, IndexCorrupted) and now is not self.settings
-        return was_removed or now.get("ensemble") != self.settings.get("ensemble")
+        was_removed = isinstance(error, IndexCorrupted) and now is not self.values
+        return was_removed or now.get("ensemble") != self.values.get("ensemble")
 
     def check_ensemble(self) -> None:
         """Verify the checksums of the ensemble; IndexCorrupted if they differ."""
-        self.read_whole(Opened.read_fit)
+        self.read_whole(Settings.read_fit)
 
     def check_made_with(self, uec: UEC) -> bool:
         """Return whether it was made with an ensemble that differs in the stems of words alone.
 
         FingerprintMismatch if it differs otherwise.
         """
-        expected = self.settings.get("ensemble_fingerprint") or self.settings.get("fingerprint")
+        expected = self.values.get("ensemble_fingerprint") or self.values.get("fingerprint")
         if expected in (None, uec.fingerprint):
             return False
         if (ensemble := self.read_fit()) is not None:
@@ -232,19 +240,6 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
-def load_ensemble(home: LocalStore, settings: Mapping[str, Any], **options: Any) -> UEC:
-    """Load the ensemble that settings of an index name. `options`, errors: as in `UEC.load`."""
-    assert home.folder is not None
-    name = settings.get("ensemble")
-    if not isinstance(name, str) or not name.isalnum():
-        raise corruption(
-            home.folder / DATABASE,
-            "names no ensemble: its first save was interrupted, or it was filled by a store alone; "
-            "load it with the ensemble (uec=...), or build it again.",
-        )
-    return UEC.load(home.folder / _ENSEMBLES / name, **options)
-
-
 def check_index(path: Path) -> int:
     """Verify all checksums of an index, without loading its models; return its passages.
 
@@ -252,5 +247,5 @@ def check_index(path: Path) -> int:
     """
     with closing(open_home(path, read_only=True)) as home:
         home.check()
-        Opened(home).check_ensemble()
+        Settings(home).check_ensemble()
         return len(home)
