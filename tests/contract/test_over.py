@@ -615,11 +615,12 @@ def test_another_over_what_lists_nothing_has_the_fit_that_is_known(
     assert again.report == over.report
 
 
-def test_what_is_remembered_of_a_store_and_of_its_model_goes_with_them():
-    theirs, member = LangChain(), LangChain.Member()
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_what_is_remembered_of_a_store_and_of_its_model_goes_with_them(theirs):
+    member = theirs.Member()
     store = theirs.store(member, LONG)
     over = theirs.over(store)
-    over.fit_from([Document(text) for text in LONG])
+    over.index.fit_from([Passage(f"m{n}", text) for n, text in enumerate(LONG)])
     assert theirs.hits(over, QUERIES[0])
     references = [weakref.ref(store), weakref.ref(member)]
     del over, store, member
