@@ -21,6 +21,7 @@ import numpy as np
 from uec_rag import UEC, Retriever
 from uec_rag.base.files import DATABASE, ENSEMBLE
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.model import JUDGED
 from uec_rag.documents import fitting_pairs
 from uec_rag.documents.python_docs import gather_corpus
@@ -245,6 +246,12 @@ def assert_alike(one, other, rtol=1e-4, atol=1e-5):
     for name in NUMERIC:
         found, expected = getattr(one, name), getattr(other, name)
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=name)
+
+
+def decide_on(confidence, underspecified=0.0, readings=(), *, threshold=0.5, **evidence):
+    """Decide on numbers, and on other evidence."""
+    numbers = {"confidence": confidence, "underspecified": underspecified}
+    return decide(Evidence(readings=readings, **numbers, **evidence), Criteria(threshold))
 
 
 def labelled(texts, count, seed=0, unanswerable_rate=0.0):

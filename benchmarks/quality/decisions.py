@@ -30,13 +30,13 @@ from benchmarks.quality.shared import Data, fit_calibrator, shipped, write_learn
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import means_several
+from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.model import ANSWER_ABOVE, Calibrator
 from uec_rag.confidence.outline import Node, features, underspecified
 from uec_rag.confidence.readings import Reading, readings
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
-from uec_rag.retrieval.assess import decide
+from uec_rag.retrieval.assess import assess
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.query import Phrasing, Query
 from uec_rag.retrieval.search import find
@@ -129,7 +129,7 @@ class Corpus:
         [found] = find(method, store, [Phrasing.of(row["text"])], parts, K)
         assert found is not None
         query = Query(row["text"])
-        return example(row, label, found.ambiguity[1], decide(found, query, K, len(store)))
+        return example(row, label, found.ambiguity[1], assess(found, query, K, len(store)))
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:
@@ -193,6 +193,13 @@ def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
     return np.array(found, dtype=np.float32)
 
 
+def asks_back(one: Example, unsaid: float, lowest: float) -> bool:
+    """Whether a question is asked back about, from a lowest P(underspecified)."""
+    evidence = Evidence(underspecified=unsaid, in_corpus=one.in_corpus)
+    decision = decide(evidence, Criteria(clarify_from=lowest))
+    return len(one.offered) > 1 and decision.action == "clarify"
+
+
 def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
     """The lowest that asks at most `NEEDLESS` of the ordinary answerable questions back."""
     ordinary = [
@@ -202,7 +209,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
         if name not in (*CLARIFY, *CONVERSATIONS) and one.label == "answerable"
     ]
     needless = [
-        told if len(one.offered) > 1 and means_several(told, one.in_corpus, 0.0) else 0.0
+        told if asks_back(one, told, 0.0) else 0.0
         for one, told in zip(ordinary, probabilities(model, ordinary).tolist(), strict=True)
     ]
     return float(np.quantile(needless, 1 - NEEDLESS))
@@ -210,7 +217,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
 
 def decided(one: Example, unsaid: float, ask: float) -> str:
     """The label that a decision stands for."""
-    if len(one.offered) > 1 and means_several(unsaid, one.in_corpus, ask):
+    if asks_back(one, unsaid, ask):
         return "underspecified"
     return "answerable" if one.confidence > ANSWER_ABOVE else "unanswerable"
 

@@ -126,8 +126,8 @@ def examples(asked: Sequence[Asked]) -> tuple[list[Asked], NDArray[np.float64], 
         one
         for one in asked
         if one.numbers is not None
-        and one.result.evidence is not None
-        and one.result.evidence.meant == 1
+        and one.result.log_odds is not None
+        and one.result.log_odds.meant == 1
         and not one.decision.lacking
         and one.decision.code in ("answered", "uncertain")
         and (one.kind == "nothing" or (one.kind in ("plain", "one") and one.is_first))

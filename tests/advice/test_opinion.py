@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import decide_on
 from uec_rag import Advice
 from uec_rag.advice.decision_models import Case, read_answers
 from uec_rag.advice.opinion import Opinion, apply_opinion
-from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.readings import MOST_READINGS, Reading
 
 TEXTS = ("Dogs bark at strangers.", "Cats purr when they are content.")
@@ -138,14 +138,14 @@ def test_a_reply_without_answers_is_no_opinion(reply):
     opinion = read_answers(reply, CASE)
     assert opinion.contains is None
     assert opinion.missing == ("contains (no answer)", "passage (no answer)")
-    told = apply_opinion(decide_one(0.7), opinion)
+    told = apply_opinion(decide_on(0.7), opinion)
     assert (told.action, told.confidence) == ("answer", 0.7)
     assert told.advice.startswith("none: not given: contains (no answer)")
 
 
 @given(SHARES, SHARES, SHARES)
 def test_a_probability_is_taken_at_its_word_whatever_the_confidence(sure, share, threshold):
-    told = apply_opinion(decide_one(sure, threshold=threshold), Opinion(share))
+    told = apply_opinion(decide_on(sure, threshold=threshold), Opinion(share))
     assert (told.action == "answer") == (share > 0.5)
     assert told.advice == ("answer" if share > 0.5 else "no")
     assert told.confidence == told.in_corpus == pytest.approx(share, abs=0.006)
@@ -154,14 +154,14 @@ def test_a_probability_is_taken_at_its_word_whatever_the_confidence(sure, share,
 
 def test_what_is_not_said_is_as_the_search_has_it():
     for sure, action in ((0.6, "answer"), (0.4, "abstain")):
-        told = apply_opinion(decide_one(sure), Opinion(unclear=0.1, missing=("contains (7)",)))
+        told = apply_opinion(decide_on(sure), Opinion(unclear=0.1, missing=("contains (7)",)))
         assert (told.action, told.confidence) == (action, sure)
     assert told.advice == "no; not given: contains (7)"
 
 
 def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
     readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
-    found = decide_one(0.6, 0.6, readings)
+    found = decide_on(0.6, 0.6, readings)
     assert found.action == "answer"
     opinion = Opinion(contains=0.9, unclear=0.95, meaning=(0.01, 0.04))
     told = apply_opinion(found, opinion)
@@ -181,7 +181,7 @@ def test_of_which_reading_is_meant_the_search_is_evidence_too(before, unclear, a
     readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
     meaning = ((1 - unclear) / 2,) * 2
     opinion = Opinion(contains=0.9, unclear=unclear, meaning=meaning)
-    assert apply_opinion(decide_one(0.6, before, readings), opinion).action == action
+    assert apply_opinion(decide_on(0.6, before, readings), opinion).action == action
 
 
 def verdict(*args):
@@ -189,21 +189,21 @@ def verdict(*args):
 
 
 TWO = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
-ASKS = decide_one(0.6, 0.9, TWO)
+ASKS = decide_on(0.6, 0.9, TWO)
 NO, YES = Opinion(0.05), Opinion(0.95)  # a bool, or a number
 
 
 @pytest.mark.parametrize(
     ("found", "opinion", "action", "reason"),
     [
-        (decide_one(0.4), verdict("no"), "abstain", "Nothing found seems to answer this."),
-        (decide_one(0.06), verdict("answer"), "answer", "The documents seem to answer this."),
-        (decide_one(0.4), NO, "abstain", "Nothing found seems to answer this."),
-        (decide_one(0.06, 0.9, TWO, in_corpus=0.1), YES, "answer", None),
-        (decide_one(0.4), verdict("clarify", ("rent", "deposit")), "clarify", "rent or deposit?"),
-        (decide_one(0.4), verdict("clarify"), "clarify", "What exactly do you mean?"),
-        (decide_one(0.4, 0.0, TWO), verdict("clarify", ("one",)), "clarify", "cat or the engine?"),
-        (decide_one(0.4, 0.0, TWO[:1]), verdict("clarify"), "clarify", "What exactly do you mean?"),
+        (decide_on(0.4), verdict("no"), "abstain", "Nothing found seems to answer this."),
+        (decide_on(0.06), verdict("answer"), "answer", "The documents seem to answer this."),
+        (decide_on(0.4), NO, "abstain", "Nothing found seems to answer this."),
+        (decide_on(0.06, 0.9, TWO, in_corpus=0.1), YES, "answer", None),
+        (decide_on(0.4), verdict("clarify", ("rent", "deposit")), "clarify", "rent or deposit?"),
+        (decide_on(0.4), verdict("clarify"), "clarify", "What exactly do you mean?"),
+        (decide_on(0.4, 0.0, TWO), verdict("clarify", ("one",)), "clarify", "cat or the engine?"),
+        (decide_on(0.4, 0.0, TWO[:1]), verdict("clarify"), "clarify", "What exactly do you mean?"),
         (ASKS, verdict("answer"), "answer", None),
         (ASKS, verdict("no"), "abstain", None),
         (ASKS, YES, "clarify", "Do you mean the cat or the engine?"),
@@ -225,8 +225,8 @@ def test_a_verdict_decides_and_a_mere_yes_or_no_leaves_what_is_asked_back(
         (ASKS, YES, "answer"),
         (ASKS, NO, "no"),
         (ASKS, verdict("no"), "no"),
-        (decide_one(0.9), verdict("clarify"), "clarify"),
-        (decide_one(0.9), Opinion(0.2, unclear=0.1), "no"),
+        (decide_on(0.9), verdict("clarify"), "clarify"),
+        (decide_on(0.9), Opinion(0.2, unclear=0.1), "no"),
     ],
 )
 def test_it_is_told_in_one_word_what_it_said(found, opinion, said):
@@ -234,5 +234,5 @@ def test_it_is_told_in_one_word_what_it_said(found, opinion, said):
 
 
 def test_an_option_that_names_a_reading_has_its_passages():
-    told = apply_opinion(decide_one(0.4, 0.0, TWO), verdict("clarify", ("engine", "the wind")))
+    told = apply_opinion(decide_on(0.4, 0.0, TWO), verdict("clarify", ("engine", "the wind")))
     assert [reading.ids for reading in told.readings] == [("b",), ()]

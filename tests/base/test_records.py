@@ -1,7 +1,9 @@
 """Saved records come back equal, or say what is wrong with them."""
 
+import gc
 import json
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
-from uec_rag.base.records import Living, Record, cached_property
+from uec_rag.base.records import Living, Memory, Record, cached_property
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -105,3 +107,26 @@ def test_objects_are_listed_while_other_threads_add_some():
     assert [*living] == kept
     del kept[10:]
     assert [*living] == kept
+
+
+def test_a_memory_of_an_object_is_its_own_and_goes_with_it():
+    class Shop:
+        def __eq__(self, other):
+            return True
+
+    memory, first, second = Memory(list), Shop(), Shop()
+    memory.of(first).append("bread")
+    assert (memory.of(first), memory.of(second)) == (["bread"], [])
+    ware = Shared(None)
+    memory.of(second).append(ware)
+    reference = weakref.ref(ware)
+    del second, ware
+    gc.collect()
+    assert reference() is None
+
+
+@pytest.mark.parametrize("owner", [None, 7, "a name"])
+def test_of_a_value_that_is_no_object_of_somebody_nothing_is_remembered(owner):
+    memory = Memory(list)
+    memory.of(owner).append("bread")
+    assert memory.of(owner) == []

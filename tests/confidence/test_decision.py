@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import decide_on
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.decision import Decision, decide_again, decide_one
+from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -17,6 +18,7 @@ from uec_rag.confidence.replies import (
 from uec_rag.questions.languages import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
+NOTHING = Evidence(code="nothing_found")
 CLEAR = ((CLARIFY_FROM - 0.01, TWO), (CLARIFY_FROM - 0.01, TWO[:1]), (0.1, ()))
 
 
@@ -30,13 +32,13 @@ CLEAR = ((CLARIFY_FROM - 0.01, TWO), (CLARIFY_FROM - 0.01, TWO[:1]), (0.1, ()))
 )
 def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
     with pytest.raises(InternalError, match="a confidence is not a number"):
-        decide_one(**numbers)
+        decide_on(**numbers)
 
 
 def test_of_several_things_that_cannot_be_named_the_reason_says_that_there_are_several():
-    decision = decide_one(0.99, 0.99, TWO[:1])
+    decision = decide_on(0.99, 0.99, TWO[:1])
     assert (decision.code, decision.reason) == ("uncertain", SENTENCES["several"])
-    told = decide_one(0.99, 0.99, TWO[:1], language="de")
+    told = decide_on(0.99, 0.99, TWO[:1], language="de")
     assert told.reason.startswith("Das kann mehreres bedeuten")
 
 
@@ -63,7 +65,7 @@ def test_of_several_things_that_cannot_be_named_the_reason_says_that_there_are_s
 def test_a_question_is_asked_back_about_else_answered_above_the_threshold(
     numbers, readings, options, action
 ):
-    decision = decide_one(*numbers, readings=readings, **options)
+    decision = decide_on(*numbers, readings=readings, **options)
     assert (decision.action, decision.readings) == (action, readings)
     asks = action == "clarify"
     assert decision.clarifying_question == (decision.reason if asks else "")
@@ -72,7 +74,7 @@ def test_a_question_is_asked_back_about_else_answered_above_the_threshold(
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid, one, other):
-    low, high = (decide_one(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))
+    low, high = (decide_on(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))
     assert (low.action == "clarify") == (high.action == "clarify") == (unsaid >= CLARIFY_FROM)
     assert low.action == "answer" or high.action != "answer"
 
@@ -80,17 +82,17 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
 @pytest.mark.parametrize(
     ("decided", "code", "reason"),
     [
-        (decide_one(0.9), "answered", "The documents seem to answer this."),
-        (decide_one(0.9, 0.9), "underspecified", "What exactly do you mean?"),
-        (decide_one(0.9, 0.9, TWO), "underspecified", "Do you mean the printer or the scanner?"),
-        (decide_one(0.02, in_corpus=0.03), "no_answer", SENTENCES["no_answer"]),
-        (decide_one(0.08, in_corpus=0.1), "uncertain", SENTENCES["uncertain"]),
-        (Decision.empty(), "nothing_found", SENTENCES["nothing_found"]),
-        (decide_again(Decision.empty(), 0.3), "nothing_found", SENTENCES["nothing_found"]),
-        (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
-        (decide_one(1e-6, in_corpus=1e-6), "off_topic", SENTENCES["off_topic"]),
+        (decide_on(0.9), "answered", "The documents seem to answer this."),
+        (decide_on(0.9, 0.9), "underspecified", "What exactly do you mean?"),
+        (decide_on(0.9, 0.9, TWO), "underspecified", "Do you mean the printer or the scanner?"),
+        (decide_on(0.02, in_corpus=0.03), "no_answer", SENTENCES["no_answer"]),
+        (decide_on(0.08, in_corpus=0.1), "uncertain", SENTENCES["uncertain"]),
+        (decide(NOTHING), "nothing_found", SENTENCES["nothing_found"]),
+        (decide(decide(NOTHING), Criteria(0)), "nothing_found", SENTENCES["nothing_found"]),
+        (decide(decide_on(0.9), Criteria(0.95)), "uncertain", SENTENCES["uncertain"]),
+        (decide_on(1e-6, in_corpus=1e-6), "off_topic", SENTENCES["off_topic"]),
         (
-            decide_one(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),
+            decide_on(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),
             "uncertain",
             "Nothing found answers this with enough certainty. Note: the question is in Thai.",
         ),
@@ -111,9 +113,9 @@ GERMAN = {
 def test_sentences_are_phrased_once_and_clarifying_questions_are_still_understood(monkeypatch):
     for code, sentence in GERMAN.items():
         monkeypatch.setitem(SENTENCES, code, sentence)
-    assert decide_one(0.9).reason == "Das steht in den Dokumenten."
-    assert decide_one(0.9, 0.9).reason == "Was genau meinen Sie?"
-    asked = decide_one(0.9, 0.9, TWO).clarifying_question
+    assert decide_on(0.9).reason == "Das steht in den Dokumenten."
+    assert decide_on(0.9, 0.9).reason == "Was genau meinen Sie?"
+    asked = decide_on(0.9, 0.9, TWO).clarifying_question
     assert asked == "Meinen Sie the printer oder the scanner?"
     assert extract_labels(asked) == ["the printer", "the scanner"]
     assert extract_clarifying_question(f"Gern! **{asked}**") == asked

@@ -21,11 +21,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from tests.helpers import VAGUE, namesakes
+from tests.helpers import VAGUE, decide_on, namesakes
 from uec_rag import UEC, Advice, Gate
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import apply_opinion
-from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
@@ -110,7 +109,7 @@ shares = st.floats(0, 1)
 labels = texts.map(lambda text: " ".join(text.split()) or "a").filter(str.isprintable)
 readings = st.lists(st.builds(Reading, labels, st.lists(texts).map(tuple), shares), max_size=4)
 decisions = st.builds(
-    decide_one,
+    decide_on,
     shares,
     shares,
     readings.map(tuple),

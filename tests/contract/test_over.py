@@ -1,9 +1,10 @@
 """A retriever over vector stores of others: in memory, Chroma, FAISS, Qdrant and PostgreSQL."""
 
+import gc
 import json
 import re
 import warnings
-from collections import deque
+import weakref
 from dataclasses import replace
 from functools import partial
 
@@ -30,6 +31,7 @@ from qdrant_client import QdrantClient, models
 from tests.contract.postgres import address
 from tests.helpers import Remembering, bag_of_words, empty_chroma, index_of, pairs, passages
 from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
+from uec_rag.base.records import Memory
 from uec_rag.confidence.model import NEAREST
 from uec_rag.documents.questions import MOST_PAIRS
 from uec_rag.encoders.base import PROBES
@@ -547,7 +549,7 @@ def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(
     over.save(tmp_path)
     question = LONG[3].split(".")[0]
     expected = theirs.hits(over, question)
-    monkeypatch.setattr(learn, "_RECENT", deque())  # as in another process
+    monkeypatch.setattr(learn, "_FITS", Memory(list))  # as in another process
     EMBEDDED.clear()
     again = type(over).load(tmp_path, over=store, fit=False, details=True)
     assert again.index.gate.threshold == 0.7
@@ -595,7 +597,9 @@ def of_documents():
     ids=["index", "retriever"],
 )
 @pytest.mark.filterwarnings("ignore:.*vectors are missing")
-def test_another_over_what_lists_nothing_has_the_fit_that_is_known(kind, store, options, tmp_path):
+def test_another_over_what_lists_nothing_has_the_fit_that_is_known(
+    kind, store, options, tmp_path, monkeypatch
+):
     theirs, store, question = kind(), store(), LONG[3].split(".")[0]
     over = theirs.over(store, **options)
     for count in (60, 80):  # the last one counts
@@ -603,12 +607,25 @@ def test_another_over_what_lists_nothing_has_the_fit_that_is_known(kind, store, 
     expected = theirs.hits(over, question)
     assert theirs.hits(theirs.over(store, **options), question) == expected
     over.save(tmp_path)
-    learn._RECENT.clear()  # as in another process
+    monkeypatch.setattr(learn, "_FITS", Memory(list))  # as in another process
     arguments = dict(zip(["embedding"], options.values(), strict=False))
     type(over).load(tmp_path, over=store, fit=False, **arguments)
     again = theirs.over(store, **options)
     assert theirs.hits(again, question) == expected
     assert again.report == over.report
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_what_is_remembered_of_a_store_and_of_its_model_goes_with_them(theirs):
+    member = theirs.Member()
+    store = theirs.store(member, LONG)
+    over = theirs.over(store)
+    over.index.fit_from([Passage(f"m{n}", text) for n, text in enumerate(LONG)])
+    assert theirs.hits(over, QUERIES[0])
+    references = [weakref.ref(store), weakref.ref(member)]
+    del over, store, member
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_path):

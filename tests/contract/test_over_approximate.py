@@ -118,8 +118,9 @@ def test_a_store_that_cannot_be_asked_otherwise_is_not_said_to_have_nothing():
     over = UECRetriever.over(store, Words(), fit=False)
     with pytest.warns(UserWarning, match="returns 40 passages of 1000.*look at more"):
         result = over.index.search([ASKED], filter={"tenant": 7})
-    assert (result[0].decision.action, result[0].decision.code) == ("abstain", "uncertain")
-    assert "no passage" not in result[0].decision.reason
+    for decision in (result[0].decision, result[0].decide(0.9)):
+        assert (decision.action, decision.code) == ("abstain", "uncertain")
+        assert "no passage" not in decision.reason
     small = Few()
     small.add_texts([ANSWER], [{"tenant": 1}])
     nothing = UECRetriever.over(small, Words(), fit=False).index

@@ -18,7 +18,8 @@ TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
 def found(decision, confidence, *names, readings=()):
     """Nodes as a retriever delivers them."""
-    known = Decision(decision, f"because of {confidence}", tuple(readings), confidence)
+    evidence = {"readings": tuple(readings), "confidence": confidence}
+    known = Decision(decision, f"because of {confidence}", **evidence)
     nodes = [TextNode(id_=name, text=name) for name in names]
     for node in nodes:
         tell(node.metadata, known)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import rows_of
-from uec_rag.confidence.decision import decide_again, decide_one, with_note
+from tests.helpers import decide_on, rows_of
+from uec_rag.confidence.decision import Criteria, decide
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     extract_clarifying_question,
@@ -81,15 +81,16 @@ def test_every_language_has_words_for_every_kind_of_reply():
 @pytest.mark.parametrize("language", languages())
 def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
     said = TRANSLATIONS[language]
-    unsure = decide_one(0.4, in_corpus=0.6, language=language)
+    unsure = decide_on(0.4, in_corpus=0.6, language=language)
     assert unsure.reason == said["uncertain"]
-    assert decide_again(unsure, 0.3).reason == said["answered"]
-    assert decide_again(replace(unsure, in_corpus=0.03), 0.5).reason == said["no_answer"]
-    again = decide_again(replace(unsure, searched_as="tar"), 0.3)
+    assert decide(unsure, Criteria(0.3)).reason == said["answered"]
+    assert decide(replace(unsure, in_corpus=0.03)).reason == said["no_answer"]
+    again = decide(replace(unsure, searched_as="tar"), Criteria(0.3))
     tar = said["quoted"].format(text="tar")
     assert again.reason == said["searched_as"].format(reason=said["answered"], question=tar)
-    assert with_note(unsure, "x").reason == said["note"].format(reason=unsure.reason, note="x")
-    assert language_of(with_note(unsure, "x").reason) == language
+    noted = decide(replace(unsure, unfamiliar="x")).reason
+    assert noted == said["note"].format(reason=unsure.reason, note="x")
+    assert language_of(noted) == language
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
 )
 def test_words_of_the_question_are_in_the_quotation_marks_of_the_language(language, reason):
     lacking = ("tar", "zip")
-    assert decide_one(0.4, in_corpus=0.6, lacking=lacking, language=language).reason == reason
+    assert decide_on(0.4, in_corpus=0.6, lacking=lacking, language=language).reason == reason
 
 
 def test_no_french_line_begins_with_a_punctuation_mark():
@@ -131,7 +132,7 @@ def test_a_french_list_that_a_model_copied_is_understood_by_either_space(space):
 @pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("readings", [THREE[:2], THREE, LONG], ids=["two", "three", "long"])
 def test_a_clarifying_question_of_any_language_is_understood(language, readings):
-    asked = decide_one(0.9, 0.9, readings, language=language).clarifying_question
+    asked = decide_on(0.9, 0.9, readings, language=language).clarifying_question
     offered = [reading.title for reading in readings]
     assert ("\n1. " in asked) == (readings is LONG)
     assert asked != sentence("unclear", language)
@@ -147,7 +148,7 @@ def test_a_label_that_has_a_comma_or_an_or_of_the_language_is_quoted(language):
     for separator in template(language)[1::2]:
         label = f"rows{separator}tabs"
         readings = (Reading(label, ("1",), 0.5), Reading("tar", ("2",), 0.4))
-        asked = decide_one(0.9, 0.9, readings, language=language).clarifying_question
+        asked = decide_on(0.9, 0.9, readings, language=language).clarifying_question
         assert extract_labels(asked) == [label, "tar"]
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from tests.helpers import Counting, index_of, labelled, refused, rightness
 from uec_rag import UEC, Advice, Retriever
-from uec_rag.confidence.decision import Decision, decide_again
+from uec_rag.confidence.decision import Decision, decide
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.hits import SearchResult
-from uec_rag.retrieval.pending import Pending
+from uec_rag.retrieval.pending import Judged, Pending
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.stores.local import View
 from uec_rag.stores.qdrant import QdrantStore
@@ -391,7 +391,7 @@ def ambiguous(searched, unsaid):
     results = []
     for one, p in zip(searched.result, unsaid, strict=True):
         vague = replace(one.decision, underspecified=float(p), in_corpus=1.0, readings=two)
-        results.append(replace(one, decision=decide_again(vague, 0.5)))
+        results.append(replace(one, decision=decide(vague)))
     result = SearchResult(results)
     return replace(searched, result=result)
 
@@ -457,7 +457,7 @@ class TestAdvisor:
             (0.86, 0.5, False),
             (0.86, 0.51, True),
         ):
-            decision = Decision("answer", "", (), confidence, underspecified=unsaid)
+            decision = Decision("answer", "", confidence=confidence, underspecified=unsaid)
             assert gate.is_doubted(decision) == is_doubted
 
     def test_always_it_is_also_asked_before_each_answer_and_its_no_is_final(self, full, found):
@@ -521,13 +521,13 @@ class TestAdvisor:
 
     def test_options_are_offered_and_else_the_readings(self, full, found):
         two = (Reading("p1", ("p1",), 0.5), Reading("p2", ("p2",), 0.5))
-        known = Decision("answer", "", two, 0.5)
+        known = Decision("answer", "", readings=two, confidence=0.5)
         for options, offered in (
             (("p2", "other"), "Do you mean p2 or other?"),
             (("one",), "Do you mean p1 or p2?"),
         ):
             gate = Gate(advisor=lambda *_, options=options: Advice("clarify", options))
-            [(decided, _)] = Pending(gate, [known], [None], ["which?"], [["a text"]]).finish()
+            [(decided, _)] = Pending(gate, [Judged(known, None, ["a text"])], ["which?"]).finish()
             assert (decided.action, decided.clarifying_question) == ("clarify", offered)
         assert decided.candidates == ("p1", "p2")
         reply = [[found[0][0], "Do you mean p2 or other?"]]

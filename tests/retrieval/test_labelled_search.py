@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from tests.helpers import decide_on
 from uec_rag import Gate
 from uec_rag.advice.opinion import Opinion
-from uec_rag.confidence.decision import decide_one
 from uec_rag.retrieval.gate import LabelledSearch, advised_thresholds
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
 from uec_rag.retrieval.pending import pending_on_results
@@ -25,7 +25,7 @@ FAILED = Opinion(failure="it failed")
 def found(confidence, right, underspecified=0.0):
     """What one question finds: a passage that answers it or not."""
     hit = Hit(Passage("right" if right else "wrong", "a text", {}), 1.0, 0.5, 0.0, 0.0, confidence)
-    decision = decide_one(confidence, underspecified)
+    decision = decide_on(confidence, underspecified)
     at_k = np.array([confidence], dtype=np.float32)
     return Result("why?", decision, {}, np.ones(1), (hit,), at_k)
 

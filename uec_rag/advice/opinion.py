@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from uec_rag.confidence.decision import Action, Decision, decide_again
+from uec_rag.confidence.decision import Action, Criteria, Decision, Evidence, decide
 from uec_rag.confidence.model import EVEN
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_positions
@@ -90,7 +90,7 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
 
     Examples
     --------
-    >>> found = decide_again(Decision("abstain", "", confidence=0.4), 0.5)
+    >>> found = decide(Evidence(confidence=0.4))
     >>> [apply_opinion(found, Opinion(share)).action for share in (0.9, 0.2)]
     ['answer', 'abstain']
     >>> unclear = Opinion(0.97, unclear=0.97, options=("rent", "deposit"))
@@ -101,11 +101,11 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     costs: dict[str, Any] = {"advice_calls": opinion.calls, "advice_tokens": opinion.tokens}
     if opinion.contains is None and opinion.unclear is None:
         return replace(decision, advice=f"none: {opinion.failure or missing}", **costs)
-    outcome, threshold = decision, decision.threshold if opinion.contains is None else EVEN
-    if opinion.unclear is not None:
-        outcome = decide_again(_at_its_word(decision, opinion), threshold)
-    elif decision.action != "clarify":
-        outcome = decide_as_clear(_at_its_word(decision, opinion), threshold)
+    outcome, asks_back = decision, opinion.unclear is not None
+    if asks_back or decision.action != "clarify":
+        threshold = decision.threshold if opinion.contains is None else EVEN
+        criteria = Criteria(threshold, decision.clarify_from, asks_back)
+        outcome = decide(_at_its_word(decision, opinion), criteria)
     verdict = _VERDICTS[outcome.action]
     if opinion.unclear is None and opinion.contains is not None:  # a clarifying question stays
         verdict = "answer" if opinion.contains > EVEN else "no"
@@ -113,14 +113,8 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     return replace(outcome, advice=advice, advice_probability=opinion.contains, **costs)
 
 
-def decide_as_clear(decision: Decision, threshold: float) -> Decision:
-    """Repeat a decision at another threshold, but do not ask which reading is meant."""
-    outcome = decide_again(replace(decision, underspecified=0.0), threshold)
-    return replace(outcome, underspecified=decision.underspecified)
-
-
-def _at_its_word(decision: Decision, opinion: Opinion) -> Decision:
-    """Return a decision with an opinion's probabilities and options in place of the search's."""
+def _at_its_word(decision: Decision, opinion: Opinion) -> Evidence:
+    """Return evidence with an opinion's probabilities and options in place of the search's."""
     readings = decision.readings
     sure, in_corpus = decision.confidence, decision.in_corpus
     if opinion.contains is not None:

@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -27,7 +28,7 @@ class Living(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._references = WeakValueDictionary[int, T]()
+        self._references = weakref.WeakValueDictionary[int, T]()
 
     def add(self, item: T) -> None:
         """Add an object that weak references can be made to."""
@@ -37,6 +38,39 @@ class Living(Generic[T]):
         # `valuerefs` is one step of the interpreter, which no other thread interrupts.
         items = [reference() for reference in self._references.valuerefs()]
         return iter([item for item in items if item is not None])
+
+
+class Memory(Generic[T]):
+    """Values that belong to objects, by identity, and go with them.
+
+    Nothing is remembered for what no weak reference can be made to, such as None.
+
+    Parameters
+    ----------
+    make : callable() -> T
+        Makes the value of an object that has none.
+
+    Examples
+    --------
+    >>> class Shop: ...
+    >>> memory, shop = Memory(list), Shop()
+    >>> memory.of(shop).append("bread")
+    >>> memory.of(shop), memory.of(Shop())
+    (['bread'], [])
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._values = make, dict[int, tuple[object, T]]()
+
+    def of(self, owner: object) -> T:
+        """Return the value of an object."""
+        key = id(owner)
+        if (entry := self._values.get(key)) is None:
+            entry = None, self._make()
+            with suppress(TypeError):
+                reference = weakref.ref(owner, lambda _: self._values.pop(key, None))
+                entry = self._values.setdefault(key, (reference, entry[1]))
+        return entry[1]
 
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, Self, cast
 
 from msgspec import Meta
@@ -61,28 +61,45 @@ DECISION_KEYS = (
 
 
 @dataclass(frozen=True)
-class Decision(Record):
-    """The decision about a query's hits.
+class Criteria:
+    """What a question is decided by.
 
     Attributes
     ----------
-    action : {"answer", "clarify", "abstain"}
-    reason : str
-        A sentence for users; for "clarify", the question which reading is meant.
+    threshold : float
+        The confidence above which to answer, such as that of a
+        `uec_rag.confidence.risk.Guarantee`.
+    clarify_from : float
+        The lowest P(underspecified) at which to ask for clarification.
+    asks_back : bool
+        Whether it may be asked which reading is meant.
+    """
+
+    threshold: float = ANSWER_ABOVE
+    clarify_from: float = CLARIFY_FROM
+    asks_back: bool = True
+
+
+USUAL = Criteria()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(Record):
+    """What a search, or an advisor, says of a question and its hits: all that decides.
+
+    Attributes
+    ----------
     readings : tuple of Reading
-        The possible meanings of the question, most probable first, whatever the action.
+        The possible meanings of the question, most probable first; empty if unknown, as where an
+        advisor names none.
     closest : tuple of Reading
-        The first different sections that were found, whatever the action; see `suggestions`.
+        The first different sections that were found; see `Decision.suggestions`.
     confidence : float
         P(the query is answered by its hits).
     in_corpus : float
         P(the corpus answers the query); 1 if unknown.
     underspecified : float
         P(the corpus answers several readings of the query, which does not say which is meant).
-    threshold : float
-        The confidence above which to answer.
-    clarify_from : float
-        The lowest P(underspecified) at which to ask for clarification.
     unfamiliar : str
         How the query differs from those that confidence was learned from; "" if it does not.
     caveat : str
@@ -98,22 +115,15 @@ class Decision(Record):
     shown : int
         Number of different hits that were handed over; 0 if unknown.
     code : str
-        The kind of reason; see `Code`.
-    advice : str
-        The verdict of an advisor: "answer", "clarify" or "no", or "none: " and why it has none; ""
-        if none was asked. Behind a verdict from probabilities, the answers that were not valid.
-    advice_probability : float or None
-        P(the passages contain the answer) by an advisor alone, or what its verdict stands for; None
-        if it gave none.
-    advice_calls, advice_tokens : int
-        Calls of advisors, and tokens that these read and wrote, where known.
+        The kind of reason, see `Code`: "nothing_found" and "no_question" need no numbers. Any other
+        is that of an earlier decision, and decides nothing.
     searched_as : str
         The advisor's rewrite of the question, or the part of a message that asks, whose hits are
         those of this decision; "" if they are those of the question as it is.
     lacking : tuple of str
         Words of the question that no passage has; empty if that is not certain.
     language : str
-        The code of the language of `reason`, one of `uec_rag.questions.languages.languages`.
+        The code of the language of the reason, one of `uec_rag.questions.languages.languages`.
 
     Raises
     ------
@@ -121,44 +131,21 @@ class Decision(Record):
         If a probability is NaN.
     """
 
-    action: Action
-    reason: str
     readings: tuple[Reading, ...] = ()
     confidence: _Share = field(default=0.0, compare=False)
     in_corpus: _Share = field(default=1.0, compare=False)
     underspecified: _Share = field(default=0.0, compare=False)
-    threshold: float = field(default=ANSWER_ABOVE, compare=False)
-    clarify_from: float = field(default=CLARIFY_FROM, compare=False)
     unfamiliar: str = ""
     basis: str = field(default="", compare=False)
     hits: _Count = field(default=0, compare=False)
     size: _Count = field(default=0, compare=False)
     shown: _Count = field(default=0, compare=False)
     code: Code | Literal[""] = field(default="", compare=False)
-    advice: str = ""
-    advice_probability: _Share | None = field(default=None, compare=False)
-    advice_calls: _Count = field(default=0, compare=False)
-    advice_tokens: _Count = field(default=0, compare=False)
     searched_as: str = ""
     language: str = field(default=ENGLISH, compare=False)
     closest: tuple[Reading, ...] = field(default=(), compare=False)
     lacking: tuple[str, ...] = field(default=(), compare=False)
     caveat: str = field(default="", compare=False)
-
-    @classmethod
-    def empty(
-        cls,
-        basis: str = "",
-        language: str = ENGLISH,
-        code: Code = "nothing_found",
-        caveat: str = "",
-    ) -> Self:
-        """Create the decision to abstain if nothing was found."""
-        reason = sentence(code, language)
-        if caveat:
-            reason = sentence("note", language, reason=reason, note=caveat)
-        fields: dict[str, Any] = {"code": code, "language": language, "caveat": caveat}
-        return cls("abstain", reason, basis=basis, in_corpus=0.0, **fields)
 
     def __post_init__(self) -> None:
         # Comparisons with NaN are all false: a gate would abstain, while user code such as
@@ -169,6 +156,42 @@ class Decision(Record):
                 f"a confidence is not a number (confidence, in_corpus, underspecified: "
                 f"{probabilities}): a bug in uec_rag; please report how it arose."
             )
+
+
+@dataclass(frozen=True)
+class Decision(Evidence):
+    """The decision about a query's hits, with what it rests on: the attributes of `Evidence`.
+
+    Attributes
+    ----------
+    action : {"answer", "clarify", "abstain"}
+    reason : str
+        A sentence for users; for "clarify", the question which reading is meant.
+    threshold, clarify_from : float
+        The `Criteria`.
+    advice : str
+        The verdict of an advisor: "answer", "clarify" or "no", or "none: " and why it has none; ""
+        if none was asked. Behind a verdict from probabilities, the answers that were not valid.
+    advice_probability : float or None
+        P(the passages contain the answer) by an advisor alone, or what its verdict stands for; None
+        if it gave none.
+    advice_calls, advice_tokens : int
+        Calls of advisors, and tokens that these read and wrote, where known.
+    """
+
+    action: Action
+    reason: str
+    threshold: float = field(default=ANSWER_ABOVE, compare=False)
+    clarify_from: float = field(default=CLARIFY_FROM, compare=False)
+    advice: str = ""
+    advice_probability: _Share | None = field(default=None, compare=False)
+    advice_calls: _Count = field(default=0, compare=False)
+    advice_tokens: _Count = field(default=0, compare=False)
+
+    @property
+    def criteria(self) -> Criteria:
+        """What it was decided by."""
+        return Criteria(self.threshold, self.clarify_from)
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -255,142 +278,85 @@ class Decision(Record):
         return {name: value for name in names if (value := getattr(self, name))}
 
 
-def means_several(
-    underspecified: float, in_corpus: float, clarify_from: float = CLARIFY_FROM
-) -> bool:
-    """Return whether a question may mean several things, so that no hit answers it alone.
-
-    This is the case if P(underspecified) is at least `clarify_from`, and the question is at least
-    half as likely to be underspecified as unanswerable: to ask in vain costs a user less than to be
-    told that there is no answer.
-
-    Parameters are those of `decide_one`.
-    """
-    worthwhile = _COST * (1 - in_corpus) < underspecified * in_corpus
-    return underspecified >= clarify_from and worthwhile
-
-
 def _names_closest(action: Action, code: str, readings: Sequence[Reading]) -> bool:
     return code == "uncertain" or (action == "clarify" and not readings)
 
 
-def decide_one(
-    confidence: float,
-    underspecified: float = 0.0,
-    readings: tuple[Reading, ...] = (),
-    *,
-    threshold: float = ANSWER_ABOVE,
-    clarify_from: float = CLARIFY_FROM,
-    in_corpus: float = 1.0,
-    unfamiliar: str = "",
-    language: str = ENGLISH,
-    closest: tuple[Reading, ...] = (),
-    lacking: tuple[str, ...] = (),
-    searched_as: str = "",
-    asks: bool = True,
-    caveat: str = "",
-) -> Decision:
+_CARRIED = tuple(item.name for item in fields(Evidence) if item.name != "code")
+
+
+def decide(evidence: Evidence, criteria: Criteria = USUAL) -> Decision:
     """Ask for clarification, else answer if confident, else abstain.
 
-    A question that may mean several things (see `means_several`) is asked back about, but it is
-    uncertain if just one of them can be named. So is one with a name that no passage has, at best.
-    A message in which nothing asks gets no answer.
+    A question may mean several things, so that no hit answers it alone, if P(underspecified) is at
+    least `clarify_from`, and at least half P(unanswerable): to ask in vain costs a user less than
+    to be told that there is no answer. It is asked back about, but it is uncertain if just one of
+    them can be named. So is one with a name that no passage has, at best. A message in which
+    nothing asks, and one for which nothing is found, get no answer.
 
-    Parameters
-    ----------
-    confidence, in_corpus, underspecified, unfamiliar, language, closest, lacking, searched_as,
-    caveat
-        As in `Decision`.
-    asks : bool
-        Whether the text asks anything.
-    readings : tuple of Reading
-        The possible meanings of the question; empty if unknown, as where an advisor names none.
-    threshold : float
-        The confidence above which to answer, such as that of a
-        `uec_rag.confidence.risk.Guarantee`.
-    clarify_from : float
-        The lowest P(underspecified) at which to ask for clarification.
+    A decision is evidence, too: to decide again, pass it by other criteria, or with what is known
+    now in place of what was (`dataclasses.replace`).
 
     Examples
     --------
     >>> two = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("b",), 0.4))
-    >>> [decide_one(*args).action for args in ((0.9, 0.1), (0.9, 0.8, two), (0.3, 0.1))]
-    ['answer', 'clarify', 'abstain']
+    >>> vague = decide(Evidence(confidence=0.9, underspecified=0.8, readings=two))
+    >>> vague.reason
+    'Do you mean the printer or the scanner?'
+    >>> clear = replace(vague, underspecified=0.1)
+    >>> [decide(clear, Criteria(threshold)).action for threshold in (0.5, 0.95)]
+    ['answer', 'abstain']
     """
     action: Action = "abstain"
     code: Code = "uncertain"
-    is_open = means_several(underspecified, in_corpus, clarify_from)
-    if not asks:
-        code = "no_question"
-    elif caveat:
-        pass  # uncertain
-    elif is_open and len(readings) != 1:
+    unsaid, in_corpus = evidence.underspecified, evidence.in_corpus
+    is_open = criteria.asks_back and unsaid >= criteria.clarify_from
+    is_open = is_open and _COST * (1 - in_corpus) < unsaid * in_corpus
+    if evidence.code == "nothing_found" or evidence.code == "no_question":
+        code = evidence.code
+    elif evidence.caveat:
+        is_open = False
+    elif is_open and len(evidence.readings) != 1:
         action, code = "clarify", "underspecified"
-    elif confidence > threshold:
-        # A name that no passage has, so that the nearest is another's, or one of several things.
-        action, code = ("abstain", code) if lacking or is_open else ("answer", "answered")
-    elif in_corpus < _OFF_TOPIC:
-        code = "off_topic"
+    elif evidence.confidence > criteria.threshold:
+        # Else a name that no passage has, so that the nearest is another's, or one of several.
+        if not (evidence.lacking or is_open):
+            action, code = "answer", "answered"
     elif in_corpus < PLAUSIBLE:
-        code = "no_answer"
-    asks_back = action == "clarify"
-    reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
-    if code in ("uncertain", "no_answer"):
-        reason = _why_not(code, language, lacking, is_open=is_open and not caveat)
-    if closest and _names_closest(action, code, readings):
-        titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
+        code = "off_topic" if in_corpus < _OFF_TOPIC else "no_answer"
+    reason = _reason(evidence, action, code, is_open=is_open)
+    facts: dict[str, Any] = {name: getattr(evidence, name) for name in _CARRIED}
+    return Decision(action, reason, criteria.threshold, criteria.clarify_from, code=code, **facts)
+
+
+def _reason(evidence: Evidence, action: Action, code: Code, *, is_open: bool) -> str:
+    """Return the sentence for users, with what was searched for, and with notes."""
+    language, words, readings = evidence.language, evidence.lacking, evidence.readings
+    comma = TRANSLATIONS[language]["comma"]
+    if action == "clarify":
+        reason = clarifying_question(readings, language)
+    elif words and code in ("uncertain", "no_answer"):
+        values = comma.join(_quote(word, language) for word in words)
+        reason = sentence("absent", language, values=values)
+    else:
+        reason = sentence("several" if is_open and code == "uncertain" else code, language)
+    if evidence.closest and _names_closest(action, code, readings):
+        titles = comma.join(reading.title for reading in evidence.closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
-    if searched_as and not asks_back:
-        reason = _add_search(reason, searched_as, language)
-    details: dict[str, Any] = {"code": code, "language": language, "closest": closest}
-    details |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
-    details["clarify_from"] = clarify_from
-    if caveat and asks:
-        reason = sentence("note", language, reason=reason, note=caveat)
-    numbers = (confidence, in_corpus, underspecified, threshold)
-    decision = Decision(action, reason, readings, *numbers, **details)
-    return with_note(decision, unfamiliar) if unfamiliar else decision
-
-
-def _why_not(code: Code, language: str, words: Sequence[str], *, is_open: bool) -> str:
-    """Return the reason for which nothing is answered: what is lacking, or what is left open."""
-    if words:
-        values = TRANSLATIONS[language]["comma"].join(_quote(word, language) for word in words)
-        return sentence("absent", language, values=values)
-    return sentence("several" if is_open and code == "uncertain" else code, language)
-
-
-def _add_search(reason: str, question: str, language: str) -> str:
-    return sentence("searched_as", language, reason=reason, question=_quote(question, language))
+    if evidence.searched_as and action != "clarify":
+        question = _quote(evidence.searched_as, language)
+        reason = sentence("searched_as", language, reason=reason, question=question)
+    caveat = "" if code == "no_question" else evidence.caveat
+    for note in filter(None, (caveat, evidence.unfamiliar)):
+        reason = sentence("note", language, reason=reason, note=note)
+    return reason
 
 
 def _quote(text: str, language: str) -> str:
     return sentence("quoted", language, text=visible(text))
 
 
-def with_note(decision: Decision, unfamiliar: str) -> Decision:
-    """Add a note about an unusual query to a decision and its reason."""
-    notes = "; ".join(filter(None, (decision.unfamiliar, unfamiliar)))
-    reason = sentence("note", decision.language, reason=decision.reason, note=unfamiliar)
-    return replace(decision, unfamiliar=notes, reason=reason)
-
-
-def decide_again(decision: Decision, threshold: float) -> Decision:
-    """Repeat a decision with another threshold; see `decide_one`."""
-    if decision.code in ("nothing_found", "no_question"):
-        return replace(decision, threshold=threshold)
-    names = ["confidence", "underspecified", "readings", "in_corpus"]
-    names += ["unfamiliar", "language", "closest", "lacking", "searched_as", "caveat"]
-    names += ["clarify_from"]
-    fields = {name: getattr(decision, name) for name in names}
-    again = decide_one(**fields, threshold=threshold)
-    of_search = {name: getattr(decision, name) for name in ("basis", "hits", "size", "shown")}
-    return replace(again, **of_search)
-
-
-def decide_on_left(
-    decision: Decision, relevance: Sequence[float], titles: Collection[str]
-) -> Decision:
+def restrict(decision: Decision, relevance: Sequence[float], titles: Collection[str]) -> Decision:
     """Decide on the different hits that are left of those of a search, as if no other were there.
 
     The confidence is at most the sum of the relevance of as many as it is about; what may be in the
@@ -407,8 +373,8 @@ def decide_on_left(
 
     Examples
     --------
-    >>> found = replace(decide_one(0.9, in_corpus=0.95), shown=3, hits=4)
-    >>> [decide_on_left(found, left, ()).action for left in ([0.02, 0.01], [0.8, 0.01])]
+    >>> decision = decide(Evidence(confidence=0.9, in_corpus=0.95, shown=3, hits=4))
+    >>> [restrict(decision, rest, ()).action for rest in ([0.02, 0.01], [0.8, 0.01])]
     ['abstain', 'answer']
     """
     if len(relevance) >= decision.shown:
@@ -417,7 +383,7 @@ def decide_on_left(
     sure = min(decision.confidence, sum(best))
     share = sure / max(decision.confidence, 1e-7)
     readings = tuple(reading for reading in decision.readings if reading.title in titles)
-    subset = replace(
+    evidence = replace(
         decision,
         confidence=sure,
         # What was dropped was on the subject.
@@ -425,11 +391,11 @@ def decide_on_left(
         readings=readings if decision.action == "clarify" else decision.readings,
         shown=len(relevance),
     )
-    return decide_again(subset, decision.threshold)
+    return decide(evidence, decision.criteria)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LogOdds:
     """The parts of the log odds that the documents answer one question.
 
     Attributes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, pairwise
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.loops import check_cancelled
 from uec_rag.base.text import SOURCE_KEYS, first_value, split_words, stems
-from uec_rag.confidence.decision import Decision, decide_again, with_note
+from uec_rag.confidence.decision import Decision, Evidence, decide
 from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import Code, function_words, sentence
-from uec_rag.retrieval.assess import decide
+from uec_rag.retrieval.assess import assess
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, without_findings
 from uec_rag.retrieval.pending import Pending
@@ -137,16 +137,14 @@ def ask(
     flat = [*chain.from_iterable(batch.phrased)]
     parts = in_context(flat, batch.rows, batch.parts)
     finds = find(method, view, flat, parts, k, batch.rivals(among, contenders))
-    make = partial(decide, k=k, size=size, is_read=batch.request.is_read)
+    make = partial(assess, k=k, size=size, is_read=batch.request.is_read)
     results = list[Result]()
     for query, of_query in zip(queries, batch.phrased, strict=True):
         check_cancelled()  # many questions take long
         candidates = [*filter(None, islice(finds, len(of_query)))]
         if all(ranking.phrasing.role in HALVES for ranking in candidates):
-            # No candidate, or halves alone, as a source may find. A store that may have others
-            # has not said that there are none.
-            code: Code = "uncertain" if view.is_incomplete else "nothing_found"
-            results.append(_nothing(method, query, code))
+            # No candidate, or halves alone, as a source may find.
+            results.append(_nothing(method, query, is_incomplete=view.is_incomplete))
             continue
         best = choose(query, candidates)
         result = make(best, query)
@@ -180,12 +178,19 @@ def _is_vain(decision: Decision, spelled: Ranking) -> bool:
     return decision.action == "abstain" and not is_sure
 
 
-def _nothing(method: Method, query: Query, code: Code) -> Result:
+def _nothing(method: Method, query: Query, *, is_incomplete: bool) -> Result:
     names, language = method.fitted.names, method.language or query.language
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-    code = code if query.text.strip() else "no_question"
-    decision = Decision.empty(method.basis, language, code, method.caveat_in(language))
-    return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
+    code: Code | Literal[""] = "" if is_incomplete else "nothing_found"
+    evidence = Evidence(
+        in_corpus=float(is_incomplete),  # a store that may have others has not said there are none
+        basis=method.basis,
+        code=code if query.text.strip() else "no_question",
+        language=language,
+        caveat=method.caveat_in(language),
+    )
+    weights = method.fitted.weights_by_name(equal)
+    return Result(query.said or query.text, decide(evidence), weights, equal)
 
 
 def _are_two(whole: Ranking, halves: Sequence[Ranking]) -> bool:
@@ -265,14 +270,11 @@ def cover(
     verdict, depth = parts[weakest].decision, min(k, JUDGED)
     hits = _covering(whole.hits, _in_turn(parts, depth)[: reserved if depth > 1 else 0], k)
     hits = [replace(hit, relevance=min(hit.relevance, verdict.confidence)) for hit in hits]
-    decision = replace(
-        verdict,
+    return replace(parts[weakest], hits=tuple(hits)).with_evidence(
         underspecified=min(whole.decision.underspecified, verdict.underspecified),
         readings=whole.decision.readings,
         searched_as=texts[weakest] if verdict.action != "answer" else whole.decision.searched_as,
     )
-    result = replace(parts[weakest], hits=tuple(hits))
-    return replace(result, decision=decide_again(decision, verdict.threshold))
 
 
 def _covering(hits: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
@@ -339,13 +341,12 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
     if not query.replies:
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.
-    decision = replace(result.decision, size=0)
+    changes: dict[str, Any] = {"size": 0}
     if query.is_unsettled:
-        decision = replace(decision, caveat=sentence("unsettled", decision.language))
+        changes["caveat"] = sentence("unsettled", result.decision.language)
     if query.is_unsettled or len(choices) > 1:  # asking back would repeat the same question
-        clear = replace(decision, underspecified=0.0, readings=())
-        decision = replace(result, decision=clear).decide(decision.threshold)
-    return replace(result, decision=decision)
+        changes |= {"underspecified": 0.0, "readings": ()}
+    return result.with_evidence(**changes)
 
 
 def _choose(reply: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
@@ -365,7 +366,7 @@ def _note_few(result: Result, k: int, store: Searched) -> Result:
         return result
     key = "few_candidates" if store.is_elsewhere else "few_match"
     note = sentence(key, decision.language, count=str(count))
-    return replace(result, decision=with_note(decision, note))
+    return result.with_evidence(unfamiliar="; ".join(filter(None, (decision.unfamiliar, note))))
 
 
 def settled_result(
@@ -373,8 +374,7 @@ def settled_result(
 ) -> SearchResult:
     """Return the first k hits of each question, or of its rewrite, with the final decisions."""
     depth, results = pending.gate.hits_needed(k), list[Result]()
-    rows = zip(pending.decisions, pending.found, settled, strict=True)
-    for before, original, (decision, final) in rows:
+    for (before, original, _), (decision, final) in zip(pending.items, settled, strict=True):
         result = replace(final, query=original.query, decision=decision)
         result = result.first(max(depth, final.alike))
         if decision.advice_probability is not None:
@@ -404,7 +404,8 @@ def ask_vector(
     mu, pi = hits.mu[0], np.full(count, 1 / count, dtype=np.float32)
     chance = np.clip(mu, 0, 1)
     best = float(chance.max(initial=0.0))
-    decision = Decision("answer", sentence("vector", language), (), best, best, language=language)
+    reason = sentence("vector", language)
+    decision = Decision("answer", reason, confidence=best, in_corpus=best, language=language)
     arrays = (hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance)
     rows = zip(hits.passages[0], *(array.tolist() for array in arrays), strict=True)
     records = tuple(Hit(without_findings(passage), *numbers) for passage, *numbers in rows)

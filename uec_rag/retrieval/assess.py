@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import Evidence, decide_one
+from uec_rag.confidence.decision import Criteria, Evidence, LogOdds, decide
 from uec_rag.confidence.model import (
     JUDGED,
     UNLIKELY,
@@ -36,7 +35,7 @@ from uec_rag.stores.passage import Passage
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
-def decide(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool = False) -> Result:
+def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool = False) -> Result:
     """Decide on a phrasing of a question, and make its result.
 
     `size`: number of passages that were searched. `is_read`: whether a model reads the hits.
@@ -60,18 +59,20 @@ def decide(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
     is_counted = is_exact and size == ranking.words.size and not is_told
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
-    decision = decide_one(
-        sure,
-        unsaid,
-        tuple(meanings),
-        clarify_from=method.clarify_from,
+    evidence = Evidence(
+        readings=tuple(meanings),
+        confidence=sure,
+        in_corpus=float(probabilities.in_corpus[0]),
+        underspecified=unsaid,
+        unfamiliar=ranking.block.unfamiliar[ranking.row][0],
+        basis=method.basis,
+        hits=JUDGED,
+        size=size,
+        code="" if query.asks else "no_question",
+        searched_as=phrasing.text if is_changed else "",
+        language=language,
         closest=tuple(closest),
         lacking=ranking.words.absentees if is_counted else (),
-        in_corpus=float(probabilities.in_corpus[0]),
-        unfamiliar=ranking.block.unfamiliar[ranking.row][0],
-        language=language,
-        searched_as=phrasing.text if is_changed else "",
-        asks=query.asks,
         caveat=method.caveat_in(language),
     )
     alike = min(len(family), HANDED) if is_read and not offered else 0
@@ -81,14 +82,14 @@ def decide(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     coefficients = ranking.block.of_encoders[ranking.row]
     return Result(
         query.said or query.text,
-        replace(decision, basis=method.basis, hits=JUDGED, size=size),
+        decide(evidence, Criteria(clarify_from=method.clarify_from)),
         method.fitted.weights_by_name(coefficients),
         coefficients,
         hits_at(ranking, places, relevance),
         probabilities.confidence_at_k[0],
         exact=is_exact,
         alike=alike,
-        evidence=evidence_of(ranking),
+        log_odds=log_odds_of(ranking),
     )
 
 
@@ -178,12 +179,12 @@ def shares_of(ranking: Ranking, places: NDArray[np.intp]) -> Shares:
     return Shares(fitted.block_names, similarities, np.array(ranks), shares)
 
 
-def evidence_of(ranking: Ranking) -> Evidence:
+def log_odds_of(ranking: Ranking) -> LogOdds:
     """Return the parts of the log odds that the documents answer a question."""
     model, features = ranking.block.method.model.in_corpus, ranking.features
     numbers = features.in_corpus[0].tolist()
     against = model.slope * float(features.against[0])
-    return Evidence(
+    return LogOdds(
         tuple(numbers),
         tuple(model.contributions(numbers)),
         against,

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import EncoderFailed
@@ -20,7 +20,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.learn import FitMode, OwnFit, check_labels, one_at_a_time
+from uec_rag.retrieval.learn import FitMode, check_labels, one_at_a_time
 from uec_rag.stores.base import Store
 from uec_rag.stores.candidates import saved_store
 from uec_rag.stores.local import LocalStore
@@ -82,9 +82,10 @@ class FittedIndex(Index):
         self.calibration = learn.calibrate_with_labels(
             self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
         )
-        if not self._home.read_only and not self._is_snapshot:
-            self._home.change_settings({"calibration": self.calibration.metadata()})
-            self._settings = self._home.settings
+        home = self._settings.home
+        if not home.read_only and not self._is_snapshot:
+            home.change_settings({"calibration": self.calibration.metadata()})
+            self._settings = self._settings.now()
         return self
 
     def fit_from(
@@ -196,8 +197,8 @@ class FittedIndex(Index):
         is_engine = self.store.is_elsewhere and not isinstance(self.store, SourceStore)
         has_own_gate = gate is not None and gate.max_wrong is None
         is_calibrated = self.calibration is not None or has_own_gate
-        has_labels = bool(save.read_labels(self._home))
-        return is_engine or self._home.read_only or is_calibrated or has_labels
+        home = self._settings.home
+        return is_engine or home.read_only or is_calibrated or bool(save.read_labels(home))
 
     def _use_fit(
         self, uec: UEC, passages: Sequence[Passage], *, must_recount: bool = False
@@ -206,7 +207,7 @@ class FittedIndex(Index):
 
         `must_recount`: whether words are counted again.
         """
-        home, before = self._home, self.uec
+        home, before = self._settings.home, self.uec
         with ExitStack() as until_swapped:
             if isinstance(self.store, SourceStore):  # it encodes what it finds
                 source = self.store.with_ensemble(uec)
@@ -224,7 +225,7 @@ class FittedIndex(Index):
                     save.record_ensemble(home, uec)
                     until_swapped.enter_context(self._own_fit.swapping)  # before others see it
             self.uec, self._posteriors = uec, uec.fitted.posteriors
-            self._settings = home.settings
+            self._settings = self._settings.now()
 
     def _add_again(self, before: UEC, uec: UEC) -> None:
         """Replace all passages by the same with another fit, and with words counted again."""
@@ -303,35 +304,30 @@ class FittedIndex(Index):
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = save.open_home(as_path(path), read_only=read_only)
-        ensemble = uec or partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
+        options = None if uec else {"encoders": encoders or {}, "trust": trust}
+        settings = save.Settings(home, options=options)
         try:
-            retriever = save.read_whole(home, partial(cls._open, home, ensemble, store))
+            retriever = settings.read_whole(partial(cls._open, uec, store, fit))
         except BaseException:
             home.close()
             raise
-        retriever._own_fit = OwnFit(fit)
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever
 
     @classmethod
     def _open(
-        cls,
-        home: LocalStore,
-        uec: UEC | Callable[[Mapping[str, Any]], UEC],
-        store: Store | None,
-        settings: Mapping[str, Any],
+        cls, uec: UEC | None, store: Store | None, fit: FitMode, settings: save.Settings
     ) -> Self:
-        """Open an index with these settings; `uec`: the ensemble, or what loads it."""
-        elsewhere = saved_store(settings, store)
-        load, ensemble = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
-        have_other_stems = save.check_made_with(home, settings, ensemble)
-        retriever = cls(ensemble)
+        """Open an index; `uec`: the ensemble that it was made with, None for that in the folder."""
+        home, elsewhere = settings.home, saved_store(settings.values, store)
+        ensemble = uec or settings.load_ensemble()
+        have_other_stems = settings.check_made_with(ensemble)
+        retriever = cls(ensemble, fit=fit)
         retriever.store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
         if len(retriever.store) and not have_other_stems:
             retriever._written.bind(ensemble.fingerprint)
-        retriever._home, retriever._settings, retriever._reload = home, settings, load
-        retriever.calibration = save.read_calibration(home, settings)
+        retriever._settings, retriever.calibration = settings, settings.read_calibration()
         if have_other_stems:
             passages = learn.passages_to_count(ensemble, retriever.store, home)
             retriever._use_fit(ensemble, passages, must_recount=True)

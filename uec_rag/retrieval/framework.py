@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -11,15 +11,16 @@ from functools import wraps
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
 from uec_rag.base.loops import beside
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import Decision, Evidence, decide
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
+from uec_rag.questions.languages import Code
 from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import KEY, PARTS, SearchResult, hits_in, read_by_model, surest_decision
 from uec_rag.retrieval.learn import FitMode
-from uec_rag.retrieval.pending import Pending
+from uec_rag.retrieval.pending import Judged, Pending
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Store
 from uec_rag.stores.passage import Passage
@@ -304,7 +305,8 @@ def decision_on(hits: Sequence[Any], expected: str, question: str | None = None)
         return hits.decision
     if not hits:
         is_blank = question is not None and not question.rpartition("\n")[2].strip()
-        return Decision.empty(code="no_question" if is_blank else "nothing_found")
+        code: Code = "no_question" if is_blank else "nothing_found"
+        return decide(Evidence(code=code, in_corpus=0.0))
     decision = surest_decision(hit.metadata for hit in hits)
     if decision is None:
         raise ValueError(f"none has uec_decision and uec_confidence in its metadata; {expected}")
@@ -392,9 +394,8 @@ def pending_on(
         count = len(hits_in(hit.metadata for hit in hits))
         return decision if gate is None or not hits else gate.decide_again(decision, count)
 
-    def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H], list[str]]]:
-        results = [search(rewrite) for rewrite in rewrites] if search else []
-        return [(at_threshold(row), row, [*map(text_of, row)]) for row in results]
+    def judge(rows: Iterable[list[_H]]) -> list[Judged[list[_H]]]:
+        return [Judged(at_threshold(row), row, [*map(text_of, row)]) for row in rows]
 
-    state = [at_threshold(hits)], [hits], [question or ""], [[*map(text_of, hits)]]
-    return Pending(gate or Gate(), *state, again if search else None)
+    again = None if search is None else lambda rewrites: judge(map(search, rewrites))
+    return Pending(gate or Gate(), judge([hits]), [question or ""], again)

@@ -18,10 +18,11 @@ from uec_rag.base.gaussian import FloatArray, stack_rows
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import (
     DECISION_KEYS,
+    Criteria,
     Decision,
-    Evidence,
-    decide_again,
-    decide_on_left,
+    LogOdds,
+    decide,
+    restrict,
 )
 from uec_rag.confidence.model import JUDGED
 from uec_rag.stores.metadata import DEEPEST, normalise
@@ -150,7 +151,7 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     by_reason = {item.reason: item for item in map(_decision_in, ours) if item is not None}
     decisions = [*by_reason.values()]
     if readings:
-        decisions = [decide_on_left(decision, relevance, titles) for decision in decisions]
+        decisions = [restrict(decision, relevance, titles) for decision in decisions]
     return max(decisions, key=attrgetter("confidence"), default=None)
 
 
@@ -300,7 +301,7 @@ class Result:
     alike : int
         How many of the hits a question does not tell apart, if a model reads them; see
         `read_by_model`.
-    evidence : Evidence, optional
+    log_odds : LogOdds, optional
         The parts of the log odds of `in_corpus`.
     """
 
@@ -313,12 +314,12 @@ class Result:
     exact: bool = True
     judged: bool = True
     alike: int = 0
-    evidence: Evidence | None = None
+    log_odds: LogOdds | None = None
 
     @property
     def why(self) -> tuple[str, ...]:
         """The parts of the log odds of `in_corpus` in words, one for each feature."""
-        return () if self.evidence is None else self.evidence.lines
+        return () if self.log_odds is None else self.log_odds.lines
 
     @property
     def passages(self) -> list[Passage]:
@@ -393,10 +394,14 @@ class Result:
         sure = np.minimum(self.confidence_at_k[: len(positions)], np.cumsum(relevance))
         at_k = np.maximum(sure, np.maximum.accumulate(relevance))
         confidence = max(float(at_k[min(JUDGED, len(positions)) - 1]), float(relevance.max()))
-        decision = self.decision
-        if confidence != decision.confidence:
-            decision = decide_again(replace(decision, confidence=confidence), 0.5)
-        return replace(result, confidence_at_k=at_k, decision=decision)
+        result = replace(result, confidence_at_k=at_k)
+        is_same = confidence == self.decision.confidence
+        return result if is_same else result.with_evidence(confidence=confidence)
+
+    def with_evidence(self, **evidence: Any) -> Result:
+        """Return the result, decided by the same criteria on other `Evidence`."""
+        decision = replace(self.decision, **evidence)
+        return replace(self, decision=decide(decision, decision.criteria))
 
     def first(self, k: int) -> Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
@@ -434,10 +439,9 @@ class Result:
         P(underspecified) at which to ask for clarification; that of the search by default.
         """
         check_threshold(threshold)
-        decision = replace(self.decision, confidence=self.confidence_at(k))
-        if clarify_from is not None:
-            decision = replace(decision, clarify_from=clarify_from)
-        return decide_again(decision, threshold)
+        evidence = replace(self.decision, confidence=self.confidence_at(k))
+        usual = evidence.clarify_from if clarify_from is None else clarify_from
+        return decide(evidence, Criteria(threshold, usual))
 
     def confidence_at(self, k: int | None = None) -> float:
         """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""

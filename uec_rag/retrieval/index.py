@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,11 +67,8 @@ class Index:
             self._written.bind(uec.fingerprint)
         self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
-        # The index in the folder, which has the settings; of an engine, one without passages.
-        self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
-        self._settings: Mapping[str, Any] | None = None  # those that were read last
-        # Loads the ensemble that settings of the folder name.
-        self._reload: Callable[[Mapping[str, Any]], UEC] | None = None
+        home = self.store if isinstance(self.store, LocalStore) else LocalStore()
+        self._settings = save.Settings(home)
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder = save.SavedGate()
         # Which passages of gates are still there, and what was said of gates; shared, too.
@@ -92,18 +90,18 @@ class Index:
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
-        state = self.__dict__ | blanks | {"_settings": None}
+        state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
         state |= {"usual_filter": None, "usual_tenant": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
-            home, labels = LocalStore(), self._home.settings.get("labels")
+            home, labels = LocalStore(), self._settings.home.settings.get("labels")
             home.change_settings({"labels": labels})
-            state |= {"_home": home, "_gate": (self.gate,), "_reload": None}
+            state |= {"_settings": save.Settings(home), "_gate": (self.gate,)}
         return state
 
     @property
     def folder(self) -> Path | None:
         """The folder of the index; None if it is in memory."""
-        return self._home.folder
+        return self._settings.home.folder
 
     @property
     def gate(self) -> Gate | None:
@@ -113,7 +111,7 @@ class Index:
         """
         if self._gate:
             return self._gate[0]
-        folder = self._home.folder
+        folder = self._settings.home.folder
         if folder is not None and folder.exists():  # a deleted folder removes no gate
             self._gate_of_folder = save.read_gate(folder, self._gate_of_folder)
         return self._gate_of_folder.gate
@@ -283,7 +281,7 @@ class Index:
         A label follows its text to another id. If no passage has that text any more, it is left
         out with a warning, and so is a question that has no other label.
         """
-        return follow_labels(save.read_labels(self._home), self.store)
+        return follow_labels(save.read_labels(self._settings.home), self.store)
 
     def label(self, question: str, relevant_ids: Collection[str] | None) -> None:
         """Label a question of the saved index with the passages that answer it.
@@ -315,7 +313,8 @@ class Index:
             )
         if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
-        save.write_label(self._home, question, None if relevant_ids is None else there)
+        hashes = None if relevant_ids is None else there
+        save.write_label(self._settings.home, question, hashes)
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
@@ -324,27 +323,24 @@ class Index:
         """
         if self._is_snapshot:
             return
-        if self._home.settings is not self._settings:
+        if self._settings.home.settings is not self._settings.values:
             with self._own_fit.swapping:
-                save.read_whole(self._home, self._take_over)
+                self._settings.read_whole(self._take_over)
 
-    def _take_over(self, settings: Mapping[str, Any]) -> None:
-        """Take the ensemble and the calibration of settings of the folder."""
-        expected, before = settings.get("ensemble_fingerprint"), self._settings or {}
+    def _take_over(self, settings: save.Settings) -> None:
+        """Take the ensemble and the calibration of the folder."""
+        values, before = settings.values, self._settings.values
+        expected = values.get("ensemble_fingerprint")
         if expected is not None and len(self) and expected != self.uec.fingerprint:
-            if self._reload is None:
-                raise FingerprintMismatch(
-                    "index: it was built again with another ensemble; load it again."
-                )
-            self.uec = self._reload(settings)
+            self.uec = settings.load_ensemble()
             self._posteriors = self.uec.fitted.posteriors
             if expected != self.uec.fingerprint:
                 raise FingerprintMismatch(
                     "index: its words are counted with other stems (another PyStemmer) since; "
                     "load it again."
                 )
-        if settings.get("calibration") != before.get("calibration"):
-            self.calibration = save.read_calibration(self._home, settings)
+        if values.get("calibration") != before.get("calibration"):
+            self.calibration = settings.read_calibration()
         self._settings = settings
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -365,11 +361,11 @@ class Index:
         OSError
             If the disk is full; what was there is unchanged.
         """
-        target, home = as_path(path), self._home
+        target, home = as_path(path), self._settings.home
         gate = self.gate if self._gate or home.folder != target else None
         if home.folder == target and not self._is_snapshot:
             save.record(home, self.store, self.uec, self.calibration)
-            self._settings = home.settings
+            self._settings = self._settings.now()
             store = home
         else:
             store = save.save_index(target, self.uec, self.store, self.calibration)
@@ -381,7 +377,7 @@ class Index:
             store.close()
         else:
             home.move_to(store)
-            self._settings = home.settings
+            self._settings = self._settings.now()
 
     def check(self) -> None:
         """Verify the checksums of the saved ensemble, and of all vectors and passages.
@@ -393,8 +389,8 @@ class Index:
         IndexCorrupted
             If something is damaged; the message names the file and what to do.
         """
-        self._home.check()
-        save.check_ensemble(self._home)
+        self._settings.home.check()
+        self._settings.check_ensemble()
 
     def compact(self) -> None:
         """Remove what was deleted or replaced from all files of the folder, now.
@@ -411,12 +407,8 @@ class Index:
         """
         self._written.compact()
 
-    def _remove_deleted(self) -> None:
-        if isinstance(self.store, LocalStore):
-            self.store.remove_deleted()
-
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
-        for store in {id(home): home for home in (self._home, self.store)}.values():
+        for store in {id(home): home for home in (self._settings.home, self.store)}.values():
             if isinstance(store, Store):
                 store.close()

@@ -27,11 +27,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from uec_rag.base.checks import as_list, check_texts
+from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import FingerprintMismatch, NoFit, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import context_of_its_own
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.records import Record
+from uec_rag.base.records import Memory, Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders.base import PROBES, Encoder, TermEncoder
@@ -120,7 +121,7 @@ def fit_without_labels(
         )
     sources, models = _models_of(uec)
     # Of a store, which knows no questions yet, some passages have to be read: it is asked last.
-    for candidate in sorted(_RECENT, key=lambda candidate: candidate.store is not None):
+    for candidate in sorted(_FITS.of(sources[0]), key=lambda candidate: not candidate.pairs):
         if candidate.models == models and candidate.questions == pairs:
             fitted.fitted = candidate.fitted
             return fitted
@@ -146,7 +147,7 @@ def fit_without_labels(
             "first sentence of a passage: cut the passages at headings or between sentences, or "
             "fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
-    _RECENT.append(_RecentFit(models, sources, fitted.fitted, pairs))
+    _FITS.of(sources[0]).append(_RecentFit(models, sources[1:], fitted.fitted, pairs))
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
 
@@ -158,9 +159,9 @@ def _are_plain(encoders: Sequence[Encoder], text: str) -> bool:
 
 
 def _models_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
-    """Return the models of an ensemble, and what a fit of it depends on besides questions."""
+    """Return the models of an ensemble, or None, and what a fit depends on besides questions."""
     dense = [encoder for encoder in uec.encoders if not isinstance(encoder, TermEncoder)]
-    sources = tuple(getattr(encoder, "source", encoder) for encoder in dense)
+    sources = tuple(getattr(encoder, "source", encoder) for encoder in dense) or (None,)
     rule = replace(uec.fitted.rule, evidence=None)  # which a fit learns
     return sources, [*map(id, sources), uec.fitted.names, uec.fitted.options, rule]
 
@@ -172,31 +173,34 @@ class _RecentFit(NamedTuple):
     sources: tuple[object, ...]  # kept, so that no other model gets the identity of one
     fitted: Fitted
     pairs: Sequence[tuple[str, str]] = ()
-    store: SourceStore | None = None
+    words: Sequence[Frequencies] = ()
+    store: Callable[[], SourceStore | None] = lambda: None
 
     @property
     def questions(self) -> Sequence[tuple[str, str]]:
-        """The questions that it was made of, or that are made of its store."""
-        store = self.store
+        """The questions that it was made of, or that are made of its store while this is there."""
+        store = self.store()
         return self.pairs if store is None else pairs_from_passages(store.examples())
 
 
-_RECENT = deque[_RecentFit](maxlen=8)
+_FITS = Memory(partial(deque[_RecentFit], maxlen=8))  # of stores, and of the first of its models
 
 
 def remember(uec: UEC, store: SourceStore, fitted: Fitted) -> None:
     """Note the fit that an ensemble was given over a store, for other retrievers over it."""
     sources, models = _models_of(uec)
-    _RECENT.append(_RecentFit(models, sources, fitted, store=store))
+    recent = _RecentFit(models, sources, fitted, words=store.frequencies)
+    _FITS.of(store.source.origin).append(recent)
+    recent = recent._replace(sources=sources[1:], store=weakref.ref(store))
+    _FITS.of(sources[0]).append(recent)
 
 
 def _recall_over(uec: UEC, store: SourceStore) -> UEC | None:
     """Return an ensemble with the last fit noted over a store, which gets its words; or None."""
-    (_, models), origin = _models_of(uec), store.source.origin
-    for recent in [*_RECENT][::-1] if origin is not None else ():
-        before = recent.store
-        if before is not None and before.source.origin is origin and recent.models == models:
-            twin, store.frequencies = uec.with_cache(), before.frequencies
+    _, models = _models_of(uec)
+    for recent in [*_FITS.of(store.source.origin)][::-1]:
+        if recent.models == models:
+            twin, store.frequencies = uec.with_cache(), [*recent.words]
             twin.fitted = recent.fitted
             return twin
     return None

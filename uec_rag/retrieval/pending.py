@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from uec_rag.advice.advisor import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion, decide_as_clear
+from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import beside, run_to_end
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.decision import PLAUSIBLE, Decision
+from uec_rag.confidence.decision import PLAUSIBLE, Criteria, Decision, decide
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Policy
 
 _T = TypeVar("_T")
-_Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T, Sequence[str]]]]
+
+
+class Judged(NamedTuple, Generic[_T]):
+    """What was found for a question, a `Result` or a list of hits, decided at a threshold."""
+
+    decision: Decision
+    hits: _T
+    texts: Sequence[str]
 
 
 def case_of(decision: Decision, question: str, texts: Sequence[str]) -> Case:
@@ -44,19 +51,15 @@ def pending_on_results(
         Searches for rewrites of queries.
     """
 
-    def at_threshold(results: SearchResult) -> list[Decision]:
-        return [result.decide(gate.threshold, gate.k, gate.clarify_from) for result in results]
+    def judge(results: SearchResult) -> list[Judged[Result]]:
+        at_threshold = gate.threshold, gate.k, gate.clarify_from
+        return [
+            Judged(item.decide(*at_threshold), item, [hit.searched for hit in item.passages])
+            for item in results
+        ]
 
-    def texts_of(results: SearchResult) -> list[list[str]]:
-        return [[hit.searched for hit in result.passages] for result in results]
-
-    def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result, list[str]]]:
-        assert search is not None
-        results = search(rewrites)
-        return [*zip(at_threshold(results), results, texts_of(results), strict=True)]
-
-    decisions = at_threshold(result)
-    return Pending(gate, decisions, [*result], questions, texts_of(result), search and again)
+    again = None if search is None else lambda rewrites: judge(search(rewrites))
+    return Pending(gate, judge(result), questions, again)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,33 +69,25 @@ class Pending(Generic[_T]):
     Attributes
     ----------
     gate : Gate
-    decisions : sequence of n Decision
-        The decisions at the gate's threshold.
-    found : sequence of n T
-        What was found for each question: a `Result`, or a list of hits.
+    items : sequence of n Judged
     questions : sequence of n str
         Each with the turns before it, one per line.
-    texts : sequence of n sequences of str
-        The texts of the hits of each.
     search : callable, optional
-        Searches for rewrites; returns the decision at the threshold on each, what was found, and
-        its texts.
+        Searches for rewrites.
     """
 
     gate: Policy
-    decisions: Sequence[Decision]
-    found: Sequence[_T]
-    questions: Sequence[str] = ()
-    texts: Sequence[Sequence[str]] = ()
-    search: _Search[_T] | None = None
+    items: Sequence[Judged[_T]]
+    questions: Sequence[str]
+    search: Callable[[Sequence[str]], Sequence[Judged[_T]]] | None = None
 
     @cached_property
     def rows(self) -> list[int]:
         """The positions of the questions to ask about; none without an advisor."""
         if self.gate.advisor is None:
             return []
-        doubted = map(self.gate.is_doubted, self.decisions)
-        return [row for row, doubt in enumerate(doubted) if doubt and self.texts[row]]
+        is_doubted = self.gate.is_doubted
+        return [r for r, item in enumerate(self.items) if is_doubted(item.decision) and item.texts]
 
     def finish(self) -> list[tuple[Decision, _T]]:
         """Ask from synchronous code; return each final decision with what it is about."""
@@ -110,11 +105,12 @@ class Pending(Generic[_T]):
         gate, rows = self.gate, self.rows
         if not rows or gate.advisor is None:
             return []
-        cases = [case_of(self.decisions[r], self.questions[r], self.texts[r]) for r in rows]
+        pairs = [(self.questions[row], self.items[row]) for row in rows]
+        cases = [case_of(item.decision, question, item.texts) for question, item in pairs]
         opinions = await ask_advisor(gate.advisor, cases, gate.timeout)
         if gate.rewriter is None or gate.ask == "shadow":
             return opinions
-        advised = map(apply_opinion, (self.decisions[row] for row in rows), opinions)
+        advised = map(apply_opinion, (item.decision for _, item in pairs), opinions)
         declined = [decision.action == "abstain" for decision in advised]
         return await ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout)
 
@@ -123,9 +119,9 @@ class Pending(Generic[_T]):
 
         What was found is that of the rewrite if this is answered.
         """
-        gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
+        gate, final = self.gate, [(item.decision, item.hits) for item in self.items]
         advice = dict(zip(self.rows, opinions, strict=True))
-        rulings = {row: apply_opinion(self.decisions[row], item) for row, item in advice.items()}
+        rulings = {row: apply_opinion(final[row][0], item) for row, item in advice.items()}
         again = {} if gate.ask == "shadow" else self._search_again(advice, rulings)
         for row, decision in rulings.items():
             earlier, hits = final[row]
@@ -136,7 +132,7 @@ class Pending(Generic[_T]):
             final[row] = again.get(row, (decision, hits))
         if gate.log is not None and self.rows:
             questions = [self.questions[row] for row in rulings]
-            before = [self.decisions[row] for row in rulings]
+            before = [self.items[row].decision for row in rulings]
             after = [again[row][0] if row in again else ruling for row, ruling in rulings.items()]
             gate.log.write(questions, before, after, opinions, is_shadow=gate.ask == "shadow")
         return final
@@ -157,26 +153,19 @@ class Pending(Generic[_T]):
         for (row, line), (verdict, hits, texts) in zip(rewrites.items(), again, strict=True):
             if verdict.confidence <= bound:
                 continue
-            before, decision, above = rulings[row], replace(verdict, searched_as=line), bound
+            before, evidence, above = rulings[row], replace(verdict, searched_as=line), bound
             note, share = "answer", None
-            if changes_subject(self.questions[row], line, [*self.texts[row], *texts]):
+            if changes_subject(self.questions[row], line, [*self.items[row].texts, *texts]):
                 plausible = max(before.in_corpus, PLAUSIBLE)  # so that it is uncertain
-                decision, above = replace(before, in_corpus=plausible), before.threshold
+                evidence, above = replace(before, in_corpus=plausible), before.threshold
                 note, share = (
                     f"{before.advice}; its rewrite is about something else",
                     before.advice_probability,
                 )
-                hits = self.found[row]
-            changes[row] = (
-                replace(
-                    decide_as_clear(decision, above),
-                    advice=note,
-                    advice_probability=share,
-                    advice_calls=before.advice_calls,
-                    advice_tokens=before.advice_tokens,
-                ),
-                hits,
-            )
+                hits = self.items[row].hits
+            ruling = decide(evidence, Criteria(above, evidence.clarify_from, asks_back=False))
+            costs = {name: getattr(before, name) for name in ("advice_calls", "advice_tokens")}
+            changes[row] = replace(ruling, advice=note, advice_probability=share, **costs), hits
         return changes
 
 

@@ -21,7 +21,7 @@ from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.records import Record
-from uec_rag.confidence.decision import Decision, decide_again
+from uec_rag.confidence.decision import Criteria, Decision, decide
 from uec_rag.confidence.model import ANSWER_ABOVE, EVEN, JUDGED, NEARLY, SURE, UNLIKELY
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.risk import Guarantee, expected_threshold
@@ -213,7 +213,7 @@ class Policy(NotCopied, Record):
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         self.check_settings([decision])
-        return decide_again(replace(decision, clarify_from=self.clarify_from), threshold)
+        return decide(decision, Criteria(threshold, self.clarify_from))
 
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""

@@ -219,7 +219,7 @@ class Retriever(FittedIndex):
         if (diversity is not None or is_being_fitted) and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
-        self._remove_deleted()
+        self.store.remove_deleted()
         tenant = options.get("tenant")
         request = Request(
             (),
@@ -255,9 +255,9 @@ class Retriever(FittedIndex):
         Encoders that fail are left out, if others are left. It is repeated if another process has
         saved another ensemble meanwhile.
         """
-        home, failed = self._home, list[str]()
+        home, failed = self._settings.home, list[str]()
         while True:
-            settings = home.settings
+            settings = replace(self._settings, values=home.settings)
             self._follow()
             self._check_fit()
             uec, store = self.uec, self.store
@@ -282,10 +282,10 @@ class Retriever(FittedIndex):
                 warn(f"{error} Searched without it, so that nothing is answered.")
                 failed.append(error.encoder)
             except Exception as error:
-                if self._is_snapshot or not save.has_changed(home, settings, error):
+                if self._is_snapshot or not settings.has_changed(error):
                     raise
             else:
-                if home.settings is settings or not save.has_changed(home, settings):
+                if home.settings is settings.values or not settings.has_changed():
                     return result
 
     def _method(self, filter: Filter | None = None) -> Method:
@@ -322,7 +322,7 @@ class Retriever(FittedIndex):
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
-        self._remove_deleted()
+        self.store.remove_deleted()
         request = Request((), check_k(k), filter, diversity=diversity)
         store = self.store if diversity is None else self.store.snapshot()
         language = check_language(self.language) or ENGLISH
@@ -332,7 +332,7 @@ class Retriever(FittedIndex):
         """Return a read-only view of the current index, unaffected by later changes."""
         is_being_fitted = self._fit_once()
 
-        def take(_: Mapping[str, Any]) -> Retriever:
+        def take(_: save.Settings) -> Retriever:
             self._follow()
             view = type(self).__new__(type(self))
             view.__dict__ |= self.__dict__  # a copy would have settings of its own
@@ -341,8 +341,8 @@ class Retriever(FittedIndex):
             return view
 
         with self._own_fit.swapping:
-            twin = take({}) if self._is_snapshot else save.read_whole(self._home, take)
-            return cast(Self, twin)
+            is_read = self._is_snapshot
+            return cast(Self, take(self._settings) if is_read else self._settings.read_whole(take))
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.

@@ -11,6 +11,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -33,6 +34,111 @@ LABELS, MADE_WITH = "labels", "made_with"  # the settings
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The settings of an index as they were read, and what they name.
+
+    Attributes
+    ----------
+    home : LocalStore
+        The index in the folder, which has the settings; of an engine, one without passages.
+    values : mapping
+        Those that were read; one names the ensemble.
+    options : mapping or None
+        Those of `UEC.load`, by which the ensemble is loaded; None if one was passed.
+    """
+
+    home: LocalStore
+    values: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
+
+    def now(self) -> Settings:
+        """Return those of now."""
+        return replace(self, values=self.home.settings)
+
+    def load_ensemble(self) -> UEC:
+        """Load the ensemble; FingerprintMismatch if another one was passed. See `UEC.load`."""
+        if self.options is None:
+            raise FingerprintMismatch(
+                "index: it was built again with another ensemble; load it again."
+            )
+        assert self.home.folder is not None
+        name = self.values.get("ensemble")
+        if not isinstance(name, str) or not name.isalnum():
+            raise corruption(
+                self.home.folder / DATABASE,
+                "names no ensemble: its first save was interrupted, or it was filled by a store "
+                "alone; load it with the ensemble (uec=...), or build it again.",
+            )
+        return UEC.load(self.home.folder / _ENSEMBLES / name, **self.options)
+
+    def read_calibration(self) -> CorpusCalibration | None:
+        """Return the calibration, if there is one."""
+        state = self.values.get("calibration")
+        if state is None:
+            return None
+        with as_corrupted((self.home.folder or Path()) / DATABASE):
+            return CorpusCalibration.restore(state)
+
+    def read_fit(self) -> SavedEnsemble | None:
+        """Read the ensemble without its models; None if there is none."""
+        if self.home.folder is None or (name := self.values.get("ensemble")) is None:
+            return None
+        return read_fit(self.home.folder / _ENSEMBLES / name)[0]
+
+    def read_whole(self, load: Callable[[Settings], T]) -> T:
+        """Read what those of now name; again if another ensemble is there after it.
+
+        Another process removes an ensemble, and its passages, as soon as it has saved others, and
+        passages that were deleted.
+        """
+        while True:
+            settings = self.now()
+            try:
+                content = load(settings)
+            except Exception as error:
+                if not settings.has_changed(error):
+                    raise
+            else:
+                if not settings.has_changed():
+                    return content
+
+    def has_changed(self, error: Exception | None = None) -> bool:
+        """Return whether another ensemble is there now.
+
+        `error`: what reading has raised; what was removed meanwhile looks damaged.
+        """
+        now = self.home.settings
+        was_removed = isinstance(error, IndexCorrupted) and now is not self.values
+        return was_removed or now.get("ensemble") != self.values.get("ensemble")
+
+    def check_ensemble(self) -> None:
+        """Verify the checksums of the ensemble; IndexCorrupted if they differ."""
+        self.read_whole(Settings.read_fit)
+
+    def check_made_with(self, uec: UEC) -> bool:
+        """Return whether it was made with an ensemble that differs in the stems of words alone.
+
+        FingerprintMismatch if it differs otherwise.
+        """
+        expected = self.values.get("ensemble_fingerprint") or self.values.get("fingerprint")
+        if expected in (None, uec.fingerprint):
+            return False
+        if (ensemble := self.read_fit()) is not None:
+            saved = {encoder.name: encoder for encoder in ensemble.encoders}
+            before = [
+                saved.get(encoder.name, encoder) if isinstance(encoder, TermEncoder) else encoder
+                for encoder in uec.encoders
+            ]
+            if fingerprint(before, uec.fitted) == expected:
+                return True
+        raise FingerprintMismatch(
+            f"uec: expected the ensemble of the index with its fit, got {uec!r}. Omit uec= to load "
+            "the saved one, and pass what has no name by encoders={name: embedding}, or the "
+            "embedding alone to a class of LangChain or LlamaIndex; or build the index again."
+        )
+
+
 class SavedGate(NamedTuple):
     """The gate that is saved in a folder, if there is one, and by what its file is known."""
 
@@ -47,15 +153,6 @@ def read_gate(folder: Path, cached: SavedGate) -> SavedGate:
         state = path.stat()
         file = state.st_ino, state.st_mtime_ns, state.st_size
     return cached if file == cached.file else SavedGate(file, Gate.load(path) if file else None)
-
-
-def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCalibration | None:
-    """Return the calibration among the settings of an index, if there is one."""
-    state = settings.get("calibration")
-    if state is None:
-        return None
-    with as_corrupted((home.folder or Path()) / DATABASE):
-        return CorpusCalibration.restore(state)
 
 
 def read_labels(home: LocalStore) -> dict[str, dict[str, str]]:
@@ -143,49 +240,6 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
-def read_whole(home: LocalStore, load: Callable[[Mapping[str, Any]], T]) -> T:
-    """Read what the settings of an index name; again if another ensemble is there after it.
-
-    Another process removes an ensemble, and its passages, as soon as it has saved others, and
-    passages that were deleted.
-    """
-    while True:
-        settings = home.settings
-        try:
-            content = load(settings)
-        except Exception as error:
-            if not has_changed(home, settings, error):
-                raise
-        else:
-            if not has_changed(home, settings):
-                return content
-
-
-def has_changed(
-    home: LocalStore, settings: Mapping[str, Any], error: Exception | None = None
-) -> bool:
-    """Return whether another ensemble is there than when some settings were read.
-
-    `error`: what reading has raised; what was removed meanwhile looks damaged.
-    """
-    now = home.settings
-    was_removed = isinstance(error, IndexCorrupted) and now is not settings
-    return was_removed or now.get("ensemble") != settings.get("ensemble")
-
-
-def load_ensemble(home: LocalStore, settings: Mapping[str, Any], **options: Any) -> UEC:
-    """Load the ensemble that settings of an index name. `options`, errors: as in `UEC.load`."""
-    assert home.folder is not None
-    name = settings.get("ensemble")
-    if not isinstance(name, str) or not name.isalnum():
-        raise corruption(
-            home.folder / DATABASE,
-            "names no ensemble: its first save was interrupted, or it was filled by a store alone; "
-            "load it with the ensemble (uec=...), or build it again.",
-        )
-    return UEC.load(home.folder / _ENSEMBLES / name, **options)
-
-
 def check_index(path: Path) -> int:
     """Verify all checksums of an index, without loading its models; return its passages.
 
@@ -193,40 +247,5 @@ def check_index(path: Path) -> int:
     """
     with closing(open_home(path, read_only=True)) as home:
         home.check()
-        check_ensemble(home)
+        Settings(home).check_ensemble()
         return len(home)
-
-
-def check_ensemble(home: LocalStore) -> None:
-    """Verify the checksums of the ensemble of an index; IndexCorrupted if they differ."""
-    read_whole(home, partial(_read_fit, home))
-
-
-def _read_fit(home: LocalStore, settings: Mapping[str, Any]) -> SavedEnsemble | None:
-    """Read the ensemble that settings of an index name, without its models; None if none."""
-    if home.folder is None or (name := settings.get("ensemble")) is None:
-        return None
-    return read_fit(home.folder / _ENSEMBLES / name)[0]
-
-
-def check_made_with(home: LocalStore, settings: Mapping[str, Any], uec: UEC) -> bool:
-    """Return whether an index was made with an ensemble that differs in the stems of words alone.
-
-    FingerprintMismatch if it differs otherwise.
-    """
-    expected = settings.get("ensemble_fingerprint") or settings.get("fingerprint")
-    if expected in (None, uec.fingerprint):
-        return False
-    if (ensemble := _read_fit(home, settings)) is not None:
-        saved = {encoder.name: encoder for encoder in ensemble.encoders}
-        before = [
-            saved.get(encoder.name, encoder) if isinstance(encoder, TermEncoder) else encoder
-            for encoder in uec.encoders
-        ]
-        if fingerprint(before, uec.fitted) == expected:
-            return True
-    raise FingerprintMismatch(
-        f"uec: expected the ensemble of the index with its fit, got {uec!r}. Omit uec= to load the "
-        "saved one, and pass what has no name by encoders={name: embedding}, or the embedding "
-        "alone to a class of LangChain or LlamaIndex; or build the index again."
-    )

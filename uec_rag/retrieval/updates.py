@@ -164,7 +164,7 @@ def add_saved(retriever: Retriever, folder: Path) -> None:
         )
     texts, ids, metadatas = zip(*((p.text, p.id, p.metadata) for p in passages), strict=True)
     retriever.add(texts, ids, metadatas)
-    retriever._home.change_settings(settings)
+    retriever._settings.home.change_settings(settings)
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:

@@ -136,6 +136,9 @@ class Searched(ABC):
         """The vectors of a few texts by an embedding of its own; none without one."""
         return ()
 
+    def remove_deleted(self) -> None:  # noqa: B027
+        """Remove what was deleted from files, if there are any and nobody is in the way."""
+
     def missed(self, ids: Collection[str]) -> set[str]:
         """Return those of the ids that searches, which found candidates, have not found."""
         del ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -14,6 +13,7 @@ import numpy as np
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import warn_once
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.records import Memory
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -99,10 +99,10 @@ class Mirror:
 
         They are counted again once a tenth of those found is new. None if it cannot list any.
         """
-        keys = [encoder.revision for encoder in encoders if isinstance(encoder, TermEncoder)]
+        terms = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
+        keys = tuple(encoder.revision for encoder in terms)
         if (listed := self.words) is None:
-            before = [words for of, by, words in [*_LISTED] if of is self.origin and by == keys]
-            self.words = listed = before[-1] if before else self._count(encoders, keys)
+            self.words = listed = _WORDS.of(self.origin).get(keys) or self._count(encoders, keys)
         if listed is not None:
             self.extras |= {passage.id for passage in hits} - listed.rows.keys()
             if len(listed.rows) < _MOST_LISTED and 10 * len(self.extras) > len(listed.rows):
@@ -110,14 +110,12 @@ class Mirror:
                 self.words = listed = self._count(encoders, keys) or listed
         return listed
 
-    def _count(self, encoders: Sequence[Encoder], revisions: list[str]) -> Listed | None:
-        passages = self.sample(_MOST_LISTED) if self.sample and revisions else []
+    def _count(self, encoders: Sequence[Encoder], keys: tuple[str, ...]) -> Listed | None:
+        passages = self.sample(_MOST_LISTED) if self.sample and keys else []
         if not passages:
             return None
         copies = [Passage(p.id, p.text, comparable(p.metadata)) for p in passages]
-        listed = Listed.count(copies, encoders)
-        if self.origin is not None:
-            _LISTED.append((self.origin, revisions, listed))
+        listed = _WORDS.of(self.origin)[keys] = Listed.count(copies, encoders)
         return listed
 
     def read(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> dict[int, Encoded]:
@@ -221,7 +219,7 @@ class Mirror:
         return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
 
 
-_LISTED = deque[tuple[object, list[str], "Listed"]](maxlen=8)  # stores, with the words of late
+_WORDS = Memory(dict[tuple[str, ...], "Listed"])  # of stores, by the encoders that counted them
 
 
 def _is_maker(encoder: Encoder, texts: Sequence[str], unit: FloatArray) -> bool:

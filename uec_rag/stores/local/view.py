@@ -564,29 +564,21 @@ class View(Searched):
         columns = np.arange(0, len(self), max(1, len(self) // count))
         return self.state.gaussians(self.positions(columns))
 
-    def rank(self, query: Gaussian, k: int, *, beta: float) -> Top:
-        """Find the columns with the k highest s_hat for n queries, or all if there are fewer.
-
-        ValueError if the queries do not have the dimension of the stored passages.
-        """
-        if self.state.parts:
-            self.state.schema.check_query(query)
-        k = min(k, len(self))
-        if not k:
-            empty = np.zeros((len(query), 0), dtype=np.float32)
-            return Top(empty.astype(np.int64), empty, empty, empty)
-        widths = np.array(self.state.schema.widths)
-        edges = np.cumsum(widths[widths > 0])[:-1]
-        blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
-        compared = self.compare([*blocks, *query.terms])
-        weights = np.ones_like(compared.errors, dtype=np.float32)
-        return self.top_k(query, k, beta=beta, compared=compared, weights=weights)
-
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
         """See `Searched`."""
         k, view = check_k(k), self.snapshot(filter)
-        top = view.rank(query, k, beta=beta)
+        if view.state.parts:
+            view.state.schema.check_query(query)
+        if not len(view):
+            empty = np.zeros((len(query), 0), dtype=np.float32)
+            return StoreHits([[] for _ in empty], empty, empty, empty, exact=True)
+        widths = np.array(view.state.schema.widths)
+        edges = np.cumsum(widths[widths > 0])[:-1]
+        blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
+        compared = view.compare([*blocks, *query.terms])
+        weights = np.ones_like(compared.errors, dtype=np.float32)
+        top = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=weights)
         passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
         return StoreHits(passages, *top[1:], exact=True)
