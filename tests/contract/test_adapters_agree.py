@@ -7,28 +7,23 @@ from functools import partial
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableLambda
 from llama_index.core.schema import Document as LlamaIndexDocument
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from tests.helpers import (
     DETAILS,
     METADATA_KEYS,
-    VAGUE,
     LinearHead,
     assert_alike,
     bag_of_words,
     index_of,
-    namesakes,
     noise,
     pairs,
     passages,
 )
 from tests.llama_index.conftest import build
-from tests.llama_index.decisions import judge
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]
@@ -178,16 +173,6 @@ def fitted():
     return make_ensemble("fitted")
 
 
-@pytest.fixture(scope="module")
-def ambiguous():
-    """An index of which `VAGUE` is to be asked back about."""
-    uec = UEC([bag_of_words(24, "small"), LinearHead(), "bm25"]).fit(pairs(80))
-    texts, metadatas = namesakes()
-    index = index_of(uec, TEXTS, IDS, METADATAS)
-    index.add(texts, [f"n{place}" for place in range(len(texts))], metadatas)
-    return index
-
-
 @pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.__name__)
 def adapter(request):
     return request.param
@@ -301,38 +286,3 @@ def test_in_an_engine_the_same_is_found_by_all(fitted, make):
 def test_an_index_has_its_store_already(fitted, kind):
     with pytest.raises(ValueError, match="store: a Retriever has a store already"):
         kind(Retriever(fitted), store=QdrantStore(location=":memory:"))
-
-
-def _handed_on(question, hits):
-    node = langchain.retrieval_node(RunnableLambda(lambda _: hits))
-    return node.invoke({"question": question})
-
-
-def test_hits_that_were_written_down_are_decided_on_as_before(ambiguous):
-    index = ambiguous
-    of_langchain = langchain.UECVectorStore(index).as_retriever()
-    of_llama_index = llama_index.UECRetriever(index, 4)
-    # As the search decides, and by a gate that never answers.
-    never = Gate(1.0)
-    seen = set()
-    for question in [*QUESTIONS, VAGUE]:
-        documents, nodes = of_langchain.invoke(question), of_llama_index.retrieve(question)
-        again = [Document.model_validate_json(d.model_dump_json()) for d in documents]
-        read = [NodeWithScore(node=TextNode.from_json(hit.node.to_json())) for hit in nodes]
-        for hit in (*again, *(node.node for node in read)):
-            told = {key for key in hit.metadata if key.startswith("uec_")}
-            seldom = {"uec_reading", "uec_readings", "uec_suggestions"}
-            assert told - seldom == METADATA_KEYS
-        known, left = (_handed_on(question, hits) for hits in (documents, again))
-        assert left == known
-        assert judge(read) == judge(nodes)
-        seen.add(known["decision"])
-        if known["decision"] == "clarify":
-            shown = {document.id for document in documents}
-            asked = {document.id for document in known["candidates"]}
-            assert asked == {*judge(nodes).candidates} & shown
-            assert judge(read, gate=never) == judge(nodes, gate=never)
-            notice, *shown = llama_index.UECGatePostprocessor().postprocess_nodes(read)
-            assert notice.node_id == "uec-gate"
-            assert {node.node_id for node in shown} == asked
-    assert seen == {"answer", "clarify", "abstain"}

@@ -258,15 +258,6 @@ def test_a_process_that_ends_beside_a_fit_ends_with_its_own_code():
     assert (ended.returncode, b"terminate" in ended.stderr) == (7, False)
 
 
-def test_progress_is_logged_at_info(caplog):
-    _, index = held_index()
-    index.uec.encoders[0].source.free.set()
-    with caplog.at_level(logging.INFO, "uec_rag"):
-        index.search(ASKED)
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-    assert any("fitting: the posteriors" in line for line in told)
-
-
 @pytest.mark.parametrize("wrong", ["later", None, 2, "true"])
 def test_another_way_to_fit_is_refused(wrong):
     with pytest.raises(ValueError, match="fit: expected True, False or 'background', got"):

@@ -197,10 +197,6 @@ def mcp_of(retriever):
     return lambda question: server.call_tool("search", {"question": question})
 
 
-def query_of(engine):
-    return lambda question: engine.aquery(question)
-
-
 WAYS = {
     "asearch": lambda made: lambda q: made.index.asearch([q]),
     "gate": lambda made: UECGate(retriever=made).ainvoke,
@@ -315,34 +311,6 @@ async def until(is_so):
     async with asyncio.timeout(LONGEST):
         while not is_so():
             await asyncio.sleep(0.01)
-
-
-@pytest.mark.parametrize("times", [1, 3])
-async def test_a_call_that_is_cancelled_ends_what_it_waits_for(moody, times):
-    asked = []
-
-    class Counting(InDefaultThreads):
-        def _get_relevant_documents(self, query, *, run_manager):
-            asked.append(query)
-            return moody.invoke(query)
-
-        async def _aget_relevant_documents(self, query, *, run_manager):
-            asked.append(query)
-            return await moody.ainvoke(query)
-
-    index = nested(times, Counting(theirs=moody)).index
-    # Of three questions, the second hangs, and the third would be asked after it.
-    task = asyncio.create_task(index.asearch([QUERIES[0], "hangs", QUERIES[1]]))
-    await until(moody.begun.is_set)
-    await at_once(lambda question: index.asearch([question]), MANY[:1])
-    before = len(asked)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    moody.let_go.set()
-    await until(lambda: moody.ended)
-    await at_once(lambda question: index.asearch([question]), MANY[:1])  # harms no other
-    assert [*map(shown, asked[before:])].count(QUERIES[1]) == 0
 
 
 async def test_a_client_that_goes_away_ends_its_search(moody):

@@ -263,18 +263,6 @@ async def test_awaited_a_method_of_a_node_store_comes_first_and_the_other_where_
     assert {*loops.seen} <= {asyncio.get_running_loop()}
 
 
-async def test_a_failure_in_both_ways_is_told_as_it_was_first():
-    class Failing(StoreWithoutClient):
-        def similarity_search(self, *_, **__):
-            raise AssertionError("await it")
-
-        similarity_search_by_vector = similarity_search
-
-    over = UECRetriever.over(filled(Failing, Loops()), fit=False)
-    with pytest.raises(ValueError, match="Async client is not initialized"):
-        await over.ainvoke(ASKED)
-
-
 async def test_a_postprocessor_judges_nodes_that_were_awaited():
     gate = UECGatePostprocessor(embedding=WORDS)
     engine = RetrieverQueryEngine.from_args(
@@ -295,12 +283,3 @@ async def test_retrievers_are_made_and_loaded_beside_the_event_loop(tmp_path):
     assert len((await theirs.afrom_texts(SHOP, WORDS)).index) == len(SHOP)
     assert len((await theirs.afrom_nodes([hit.node for hit in nodes()], WORDS)).index) == len(SHOP)
     assert isinstance(await theirs.aload(tmp_path / "index"), theirs)
-
-
-def test_an_error_of_what_has_neither_says_so():
-    class Neither(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            raise NotImplementedError("it does nothing")
-
-    with pytest.raises(NotImplementedError, match="it does nothing"):
-        UECRetriever.over(Neither(), WORDS).invoke(ASKED)

@@ -128,12 +128,6 @@ class TestGraph:
             )
         assert "unregistered" not in caplog.text
 
-    def test_a_states_filter_selects_the_documents(self, graph, retriever):
-        state = {"question": TEXTS[0], "filter": {"source": "7.txt"}}
-        thread = {"configurable": {"thread_id": "filtered"}}
-        for found in (graph.invoke(state, thread), retrieval_node(retriever).invoke(state)):
-            assert [document.metadata["source"] for document in found["documents"]] == ["7.txt"]
-
     def test_a_state_without_question_is_refused(self, retriever):
         with pytest.raises(ValueError, match='expected a "question"'):
             retrieval_node(retriever).invoke({"messages": []})

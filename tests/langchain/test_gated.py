@@ -23,7 +23,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from pydantic import BaseModel
 
-from examples import chat
 from uec_rag.langchain import Gated, UECGate, UECVectorStore, retrieval_node
 from uec_rag.langchain.conversion import turns
 
@@ -97,19 +96,6 @@ def test_a_reading_in_a_state_restricts_one_search(gate):
     found = retrieval_node(gate).invoke(state)
     assert [document.id for document in found["documents"]] == ["rsync"]
     assert found["within"] is None
-
-
-def test_the_example_follows_asks_back_and_abstains():
-    app = chat.build_chat()
-    said = [
-        [chat.say(app, turn, str(thread)) for turn in conversation]
-        for thread, conversation in enumerate(chat.CONVERSATIONS)
-    ]
-    assert "within three working days" in said[0][1]
-    assert said[1][0] == said[2][0] == "Do you mean git add, git push or rsync?"
-    assert said[1][1] == chat.PASSAGES["git push"]
-    assert said[2][1] == chat.PASSAGES["rsync"]
-    assert said[3][0].startswith("I do not know.")
 
 
 FIRST, SECOND = "Who repairs the door opener?", "How do I sync a folder?"

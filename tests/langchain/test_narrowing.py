@@ -4,7 +4,12 @@ import asyncio
 
 import pytest
 from langchain_classic.retrievers import EnsembleRetriever
-from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import (
+    ConfigurableField,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
 
 from uec_rag import UEC
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
@@ -50,6 +55,7 @@ WAYS = {
     "keys in a batch": lambda one, options: one.batch([{"input": QUESTION, **options}])[0],
     "assigned": assigned,
     "bound": lambda one, options: one.bind(**options).invoke(QUESTION),
+    "parallel": lambda one, options: with_keys(RunnableParallel(found=one), options)["found"],
     "tool": lambda one, options: called(one.as_tool(), options),
     "tool's call": lambda one, options: called(one.as_tool(), {}, **options),
     "made tool": lambda one, options: called(one.as_tool(**options), {}),
@@ -134,6 +140,19 @@ def test_what_wraps_a_retriever_of_ours_takes_its_keys(retriever):
         }
         given = {"question": QUESTION, "chat_history": [], "topic": 3}
         assert UECGate(retriever=wrapped).invoke(given)["topic"] == 3
+
+
+def test_what_the_guide_says_is_dropped_by_langchain(retriever):
+    """If one of these narrows some day, docs/production.md is to be changed."""
+    gate = UECGate(retriever=retriever)
+    for found in (
+        gate.with_config(tenant=A).invoke(QUESTION),
+        gate.invoke(QUESTION, {"configurable": {"tenant": A}}),
+        RunnableParallel(found=gate).invoke(QUESTION, tenant=A)["found"],
+    ):
+        assert len(ids_of(found)) == 4
+    configured = retriever.configurable_fields(tenant=ConfigurableField(id="tenant"))
+    assert ids_of(configured.invoke(QUESTION, {"configurable": {"tenant": A}})) == {"0", "1"}
 
 
 def test_a_model_is_not_told_of_the_options_of_a_tool(retriever):

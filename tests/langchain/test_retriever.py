@@ -70,18 +70,6 @@ def test_an_argument_that_it_has_not_is_named_with_those_that_it_has(wrong, mess
         UECRetriever.over(store, **wrong)
 
 
-@pytest.mark.parametrize("make", [lambda one: one, lambda one: UECGate(retriever=one)])
-async def test_a_call_names_what_it_does_not_take(store, make):
-    asked = make(store.as_retriever())
-    message = r"filters: expected no such argument, got \{\}; did you mean 'filter'\?"
-    with pytest.raises(TypeError, match=message):
-        asked.invoke(QUERY, filters={})
-    with pytest.raises(TypeError, match=message):
-        await asked.ainvoke(QUERY, filters={})
-    with pytest.raises(TypeError, match="kk: expected no such argument, got 3; known are k, "):
-        store.as_retriever(search_kwargs={"kk": 3}).invoke(QUERY)
-
-
 def test_a_store_in_place_of_a_retriever_is_refused_at_once():
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     with pytest.raises(TypeError, match=r"retriever: .* \(see UECRetriever\.over\), got InMemory"):

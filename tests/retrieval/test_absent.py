@@ -4,7 +4,6 @@ import pytest
 
 from tests.helpers import found_by
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.words import as_written
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
@@ -87,34 +86,3 @@ def test_another_form_or_what_one_tells_of_oneself_does_not(wards, question, tex
 )
 def test_a_reason_quotes_what_was_written_each_once(question, words, written):
     assert as_written(question, words) == written
-
-
-SHIRTS = [f"The {colour} shirt in {size} costs 20 euros." for colour, size in (("blue", "M"),)]
-SHIRTS += ["The red shirt in L costs 20 euros.", "The red shirt in XL costs 25 euros."]
-BOXES = ["Deposit box, small: 60 euros a year.", "Deposit box, large: 90 euros a year."]
-ROOMS = ["Das Zimmer mit Frühstück kostet 90 Euro.", "Das Zimmer ohne Frühstück kostet 75 Euro."]
-
-
-@pytest.mark.parametrize(
-    ("question", "texts", "language"),
-    [
-        ("What does the red shirt in M cost?", SHIRTS, "en"),  # values are not together
-        ("How much is a medium deposit box?", BOXES, "en"),  # two are enough
-        ("Was kostet das Zimmer im Keller?", ROOMS, "de"),
-    ],
-)
-def test_statements_alike_without_what_is_asked_are_a_family(question, texts, language):
-    assert family_of(question, texts, language) is not None
-
-
-@pytest.mark.parametrize(
-    ("question", "texts", "language"),
-    [
-        ("What does the red shirt in L cost?", SHIRTS[1:] + SHIRTS[:1], "en"),
-        ("How much is a small deposit box?", BOXES, "en"),
-        ("Was kostet das Zimmer ohne Frühstück?", ROOMS[::-1], "de"),
-        ("How much is a small deposit box?", [BOXES[0], BOXES[1], *["x " * 300] * 4], "en"),
-    ],
-)
-def test_one_that_is_named_or_two_among_longer_texts_are_none(question, texts, language):
-    assert family_of(question, texts, language) is None

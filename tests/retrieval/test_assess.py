@@ -134,42 +134,6 @@ def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus
 
 
 @pytest.mark.parametrize(
-    ("question", "texts", "labels"),
-    [
-        (
-            "Where does the club meet?",
-            [
-                "The chess club meets in the library.",
-                "The film club meets in the attic at six.",
-            ],
-            {"chess", "film"},
-        ),
-        (
-            "What does Lenz teach?",
-            [
-                "Mr. Tobias Lenz teaches physics.",
-                "Ms. Clara Lenz teaches art. She leads 7a.",
-            ],
-            {"Mr. Tobias Lenz", "Ms. Clara Lenz"},
-        ),
-        (
-            "What does the taxi cost per kilometre?",
-            [
-                "Inside the city the taxi costs 2 euros a kilometre.",
-                "Outside the city the taxi costs 3 euros a kilometre.",
-            ],
-            {"Inside the city", "Outside the city"},
-        ),
-    ],
-)
-def test_two_of_a_name_and_cases_of_a_small_word_are_asked_back(question, texts, labels):
-    index = Retriever(UEC())
-    index.add([*texts, *DOCTORS[2][2:], COURSES[2][3]])
-    decision = index.search([question])[0].decision
-    assert (decision.action, {one.title for one in decision.readings}) == ("clarify", labels)
-
-
-@pytest.mark.parametrize(
     ("question", "steps"),
     [
         (

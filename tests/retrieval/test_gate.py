@@ -81,10 +81,11 @@ def basis(index, filter=None):
     return index.search(["badero"], filter=filter)[0].decision.basis
 
 
-def test_what_confidence_rests_on_is_told_by_calibration_and_filter(full, texts):
+def test_what_confidence_rests_on_is_told_by_calibration_and_filter(gate, full, texts):
     calibrated = full.snapshot()
     assert basis(calibrated) == basis(full)
     calibrated.calibrate(*labelled(texts, 60))
+    assert (gate.fits(full), gate.fits(calibrated)) == (True, False)
     filters = [None, {"even": True}, {"even": False}, lambda passage: True]
     each = [*(basis(full, filter) for filter in filters), basis(calibrated)]
     assert len({*each}) == 5
@@ -161,18 +162,6 @@ def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, err
             retriever, **({"queries": ASKED, "relevant_ids": [["p1"], ["p2", "p3"]]} | arguments)
         )
     assert encoder.count == before
-
-
-def test_a_gate_fits_no_index_of_another_calibration(full, texts):
-    view, (queries, relevant) = full.snapshot(), labelled(texts, 120, seed=5)
-    gate = Gate.from_labels(view, queries, relevant, max_risk=0.5, k=4)
-    with warnings.catch_warnings(action="error"):
-        gate.decide(view.search(queries[:3], 4))
-        assert gate.fits(view)
-    view.calibrate(*labelled(texts, 60, seed=6))
-    assert not gate.fits(view)
-    with pytest.warns(UserWarning, match="another calibration or filter, .* Make it again"):
-        gate.decide(view.search(queries[:3], 4))
 
 
 @pytest.mark.parametrize("given", [0.5, 0.3, 0.9])
@@ -400,10 +389,6 @@ def test_what_is_asked_back_gets_no_wrong_answer(searched):
     known = ambiguous(searched, np.where(searched.right, 0.0, 0.9))
     assert Gate.from_search(known, max_wrong=0.1).guarantee.wrong == 0
     assert Gate.from_search(known, max_wrong=0.1).guarantee.answered == searched.right.sum()
-
-
-def agreeing(question, texts):
-    return True
 
 
 class Reader:

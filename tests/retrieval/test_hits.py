@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.helpers import index_of, labelled
+from tests.helpers import index_of
 from uec_rag.retrieval.diversity import maximal_marginal_relevance
 
 seeds = st.integers(0, 2**32 - 1)
@@ -47,20 +47,3 @@ def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fi
     for hit in one.passages:
         hit.metadata["tags"].append("b")
     assert [hit.metadata for hit in [*other.passages, *index.passages()]] == [{"tags": ["a"]}] * 6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
-def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
-    full, texts, threshold
-):
-    result = full.search(labelled(texts, 200, unanswerable_rate=0.3)[0], k=5)
-    again = result.decide(threshold)
-    if threshold == 0.5:
-        assert again == result.decisions
-    answered = np.array([d.action == "answer" for d in again])
-    asks = np.array([d.action == "clarify" for d in again])
-    np.testing.assert_array_equal(answered, (result.confidence > threshold) & ~asks)
-    for one, decision in zip(result, again, strict=True):
-        assert decision.readings == one.decision.readings
-        assert decision.underspecified == one.decision.underspecified

@@ -73,18 +73,6 @@ def test_the_first_search_fits_a_copy_and_no_other_does(caplog):
     assert f"on {made} questions made of the passages" in index.report
 
 
-def test_passages_are_scored_as_if_added_after_the_fit():
-    index = indexed(UEC([bag_of_words(16, "small"), bag_of_words(24, "large"), "bm25"]))
-    first = index.search(ASKED, 5)
-    again = indexed(index.uec).search(ASKED, 5)
-    assert [[p.text for p in row] for row in first.passages] == [
-        [p.text for p in row] for row in again.passages
-    ]
-    np.testing.assert_allclose(first.scores, again.scores, rtol=1e-4)
-    np.testing.assert_allclose(first.sigma2, again.sigma2, rtol=1e-3)
-    assert (first.sigma2 > 0).all()
-
-
 @pytest.mark.parametrize("unanswered", [0.0, 0.5])
 def test_hard_questions_of_a_fit_make_it_no_less_sure_of_those_of_users(unanswered):
     asked = [" ".join(text.split()[3:8]) for text in REST[:20]]

@@ -1,9 +1,7 @@
 """A gate with a decision model: what its probabilities change, and what is logged."""
 
 import json
-from dataclasses import replace
 
-import numpy as np
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
@@ -160,51 +158,6 @@ def test_after_a_no_the_rewriter_is_asked_and_only_then(index):
         == "answer"
     )
     assert len(asked) == 2  # not for the one that the passages answer
-
-
-def labelled(index, unanswerable):
-    """Questions in other words than titles, some of them without an answer."""
-    asked = [
-        (f"the {title.split()[0].lower()} of a {title.split()[-1]}?", [id_])
-        for id_, title, _ in PASSAGES
-    ]
-    asked += [(f"the {word} of a {goods}?", []) for goods in GOODS for word in unanswerable]
-    return [question for question, _ in asked], [ids for _, ids in asked]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sharp", [0.95, 0.6])
-@pytest.mark.parametrize("rewrites", [False, True])
-def test_with_labels_the_limit_holds_for_all_that_it_does(index, sharp, rewrites):
-    queries, wanted = labelled(index, ("colour", "maker"))
-    of_question = dict(zip(queries, wanted, strict=True))
-    rng = np.random.default_rng(1)
-    lies = {question for question in queries if rng.random() < 0.1}
-
-    def right(question, text):
-        known = any(
-            text.endswith(body) for id_, _, body in PASSAGES if id_ in of_question[question]
-        )
-        return known != (question in lies)
-
-    model = Model(right, sharp)
-    rewriter = (lambda question, texts: Advice("no", rewrite=QUESTION)) if rewrites else None
-    options = {"max_wrong": 0.1, "advisor": model, "rewriter": rewriter}
-    made = Gate.from_labels(index, queries, wanted, **options)
-    found = index.with_gate(made).search(queries)
-    answered = [one.decision.action == "answer" for one in found]
-    wrong = [
-        given and not any(one.finds(ids))
-        for given, one, ids in zip(answered, found, wanted, strict=True)
-    ]
-    assert (sum(answered), sum(wrong)) == (made.guarantee.answered, made.guarantee.wrong)
-    assert sum(wrong) <= 0.1 * len(queries)
-    without = replace(made, advisor=None, rewriter=None)
-    alone = index.with_gate(without).search(queries)
-    assert sum(
-        one.decision.action == "answer" and not any(one.finds(ids))
-        for one, ids in zip(alone, wanted, strict=True)
-    ) <= 0.1 * len(queries)
 
 
 def test_in_langchain_one_decides_and_a_chat_model_rewrites():

@@ -295,14 +295,6 @@ class TestReadings:
         assert {*decision.candidates} <= {*TOWNS}
         assert sum(reading.probability for reading in decision.readings) > 0.6
 
-    def test_it_is_asked_whatever_k_and_the_threshold(self, with_words, texts):
-        index = with_towns(with_words, texts)
-        found = [index.search(["Elkins"], k)[0] for k in (1, 4, 40)]
-        assert {one.decision.action for one in found} == {"clarify"}
-        assert len({one.decision.reason for one in found}) == 1
-        for threshold in (0.0, 0.99, np.inf):
-            assert found[0].decide(threshold) == found[0].decision
-
     def test_a_question_that_says_which_is_not(self, with_words, texts):
         result = with_towns(with_words, texts).search(["Elkins in Nevada", texts[5]])
         assert [decision.action for decision in result.decisions] == ["answer"] * 2

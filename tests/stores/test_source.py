@@ -128,16 +128,6 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words):
     assert together.decisions[0].action == "abstain"
 
 
-def test_with_every_passage_a_candidate_it_is_as_in_a_store_of_ours(with_words):
-    ours, theirs = index_of(with_words, TEXTS), over(with_words, len(TEXTS))
-    for options in ({}, {"history": [[TEXTS[7]], *[[TEXTS[3], TEXTS[5]]] * 4]}):
-        expected, found = (index.search(QUERIES, 5, **options) for index in (ours, theirs))
-        assert_alike(found, expected, rtol=2e-3)
-        for mine, own in zip(found, expected, strict=True):
-            assert matched(mine) == matched(own)
-    assert not found.exact  # of what is in the store, nothing is known
-
-
 def matched(result):
     return [hit.matched_terms for hit in result.hits]
 
