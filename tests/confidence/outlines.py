@@ -28,6 +28,18 @@ def outline(titles, words=None, logits=None, idf=IDF, sources=None, documents=No
     )
 
 
+def below_headings(headings, texts, idf, sources=None):
+    """Hits whose headings a splitter has noted, outermost first."""
+    places = sources or [""] * len(texts)
+    metadatas = [
+        {"source": source, **{f"Header {at}": one for at, one in enumerate(above, start=1)}}
+        for source, above in zip(places, headings, strict=True)
+    ]
+    described = map(About.from_passage, metadatas, texts)
+    ids, nothing = [f"p{i}" for i in range(len(texts))], np.zeros(len(texts), "f4")
+    return Outline(ids, texts, [*described], nothing, [()] * len(texts), idf, 1000)
+
+
 def named(question, found):
     return dict(zip(FEATURES, features(question, found.split()), strict=True))
 

@@ -1,5 +1,7 @@
 """What is done about a question: it is answered, asked back about, or left unanswered."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,11 +98,36 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
             "uncertain",
             "Nothing found answers this with enough certainty. Note: the question is in Thai.",
         ),
+        (
+            decide_one(0.9, searched_as="a kiln"),
+            "answered",
+            'The documents seem to answer this. It was searched as "a kiln".',
+        ),
+        (
+            decide_one(0.4, in_corpus=0.6, closest=TWO),
+            "uncertain",
+            "Nothing found answers this with enough certainty. Closest: the printer, the scanner.",
+        ),
+        (
+            decide_one(0.9, caveat="a model failed"),
+            "uncertain",
+            "Nothing found answers this with enough certainty. Note: a model failed.",
+        ),
     ],
 )
 def test_the_reason_is_a_sentence_without_figures_and_a_code(decided, code, reason):
     assert (decided.reason, decided.code) == (reason, code)
     assert decided.metadata()["reason_code"] == code
+
+
+def test_decisions_are_equal_whatever_their_numbers_and_not_whatever_they_say():
+    one = decide_one(0.4, in_corpus=0.6)
+    numbers = {"confidence": 0.3, "in_corpus": 0.5, "underspecified": 0.2, "advice_calls": 1}
+    numbers |= {"threshold": 0.9, "clarify_from": 0.8, "advice_probability": 0.1, "size": 9}
+    numbers |= {"advice_tokens": 5, "hits": 4, "shown": 3, "basis": "a", "language": "de"}
+    assert replace(one, **numbers, closest=TWO, lacking=("a",), caveat="b", code="") == one
+    for said in ("action", "reason", "readings", "unfamiliar", "advice", "searched_as"):
+        assert replace(one, **{said: TWO if said == "readings" else "clarify"}) != one
 
 
 GERMAN = {

@@ -17,6 +17,7 @@ from uec_rag.confidence.model import (
     Features,
     counterevidence,
     features,
+    fit_logistic,
     log_likelihood_ratio,
     shift_prior,
     shipped_model,
@@ -204,6 +205,24 @@ def test_a_shifted_corpus_is_wrong_before_and_right_after_recalibration():
     )
     assert np.abs(before).mean() > 0.1
     assert np.abs(after).mean() < 0.04
+
+
+def test_a_logistic_fit_is_the_best_of_its_penalised_loss():
+    features, labels = sample(200, seed=4)
+    counts, start = np.linspace(0.5, 2, 200), np.float64([1, 0])
+
+    def loss(weights, offset):
+        logits = features @ weights + offset
+        moved = ((weights - start) ** 2).sum() + 0.5 * offset**2
+        return counts @ (np.logaddexp(0, logits) - logits * labels) + moved / 2
+
+    weights, offset = fit_logistic(
+        features.astype(float), labels, counts, start, strength=1.0, offset_strength=0.5
+    )
+    assert (weights > 0).all()
+    for step in ([0.02, 0, 0], [0, 0.02, 0], [0, 0, 0.02]):
+        for near in (np.array(step), -np.array(step)):
+            assert loss(weights + near[:2], offset + near[2]) > loss(weights, offset)
 
 
 def test_recalibration_to_labels_of_one_kind_goes_a_part_of_the_way():

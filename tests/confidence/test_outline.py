@@ -1,6 +1,5 @@
 """The outline of hits, and whether a question says which part of it is meant."""
 
-import numpy as np
 import pytest
 
 from tests.confidence.outlines import (
@@ -8,14 +7,15 @@ from tests.confidence.outlines import (
     PLACES,
     QUESTION,
     SAID,
+    below_headings,
     labels_of,
     named,
     outline,
     probability,
 )
 from tests.helpers import data_of
-from uec_rag.base.text import LONGEST_STATEMENT, About
-from uec_rag.confidence.outline import CLARIFY_FROM, FEATURES, Outline, shipped_underspecified
+from uec_rag.base.text import LONGEST_STATEMENT
+from uec_rag.confidence.outline import CLARIFY_FROM, FEATURES, shipped_underspecified
 from uec_rag.questions.languages import function_words
 
 
@@ -31,21 +31,10 @@ def test_the_heaviest_part_is_followed_while_it_has_nearly_all_of_the_mass():
 
 
 def test_what_shares_a_name_that_the_question_is_are_its_readings():
-    above = ("Installation", "Upgrade", "Roles")
-    metadatas = [
-        {"Header 1": "Tidemill", "Header 2": one, "Header 3": deepest}
-        for one, deepest in zip(above, ("Steps", "Steps", ""), strict=True)
-    ]
+    headings = [("Installation", "Steps"), ("Upgrade", "Steps"), ("Roles", "")]
+    headings = [("Tidemill", *above) for above in headings]
     texts = ["Add it.", "Stop it.", "There are three."]
-    found = Outline(
-        ["p0", "p1", "p2"],
-        texts,
-        [About.from_passage(*one) for one in zip(metadatas, texts, strict=True)],
-        np.zeros(3, "f4"),
-        [()] * 3,
-        {"What": 0.5, "steps": 3.0},
-        1000,
-    )
+    found = below_headings(headings, texts, {"What": 0.5, "steps": 3.0})
     assert named("What are the steps?", found)["shared"] > 0.9
     assert labels_of(found) == ["Installation: Steps", "Upgrade: Steps"]
 

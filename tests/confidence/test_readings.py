@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.confidence.outlines import labels_of, outline, probability
+from tests.confidence.outlines import below_headings, labels_of, outline, probability
 from tests.helpers import data_of
 from uec_rag.confidence.labels import labels_of as labels_of_texts
 from uec_rag.confidence.outline import CLARIFY_FROM
@@ -214,6 +214,20 @@ def test_a_long_passage_with_nearly_all_of_the_mass_is_what_is_meant():
 def test_names_of_files_give_way_to_words_of_the_passages(documents):
     files, texts = ["a.md", "b.md"], ["The loan of a lamp.", "The loan of a tent."]
     assert labels(files, sources=files, documents=documents, texts=texts) == ["lamp", "tent"]
+
+
+def test_long_passages_without_titles_are_apart_in_one_file():
+    found = outline(["", ""], sources=["a.md"] * 2, texts=[LONG, f"{LONG} No."])
+    assert [one.ids for one in readings(found.split())] == [("p0",), ("p1",)]
+
+
+def test_below_a_folder_a_heading_of_nearly_all_of_its_mass_names_a_reading():
+    headings = [("A", "Upgrade", "Pumps"), ("A", "Upgrade", "Valves")]
+    headings += [("C", "Roles", "Keys"), ("D", "Tools", "Doors")]
+    files = [f"docs/{file}.md" for file in ("restic/a", "restic/a", "caddy/c", "caddy/d")]
+    texts = ["restic waits.", "restic goes on.", "caddy waits.", "caddy goes on."]
+    found = below_headings(headings, texts, {"waits": 3.0}, files)
+    assert labels_of(found) == ["restic: Upgrade", "caddy"]
 
 
 def test_long_passages_are_told_by_headings_within_them_else_by_files_else_by_metadata():

@@ -13,6 +13,7 @@ from uec_rag.confidence.risk import (
     Guarantee,
     conformal_threshold,
     expected_threshold,
+    lowest_threshold,
     queries_needed,
     reliability,
     risk_curve,
@@ -258,6 +259,19 @@ class TestConformal:
         found = conformal_threshold(score, np.ones(100, bool), 0.1)
         assert (found.queries, found.answered, found.wrong) == (100, 9, 9)
         assert math.isinf(conformal_threshold(score[:50], np.ones(50, bool)).threshold)
+
+
+@pytest.mark.parametrize(
+    ("harm", "share", "threshold"),
+    [
+        ([0.9] * 5, 0.1, 1.0),  # too few
+        ([0.9] * 20, 0.9, 0.9),
+        ([0.9] * 2 + [-math.inf] * 18, 0.15, 0.0),  # all that is harmful is allowed
+        ([0.9, 0.8, 0.7] + [-math.inf] * 17, 0.1, 0.8),
+    ],
+)
+def test_the_lowest_threshold_of_harm_is_from_0_to_1(harm, share, threshold):
+    assert lowest_threshold(np.array(harm), share)[0] == threshold
 
 
 def test_fewer_wrong_answers_take_a_higher_threshold():
