@@ -100,6 +100,7 @@ LONG = "The loan of a machine is agreed upon with the team that owns it and no o
             ["It lasts two days.", "It lasts 3 days."],
             ["“It lasts two days.”", "“It lasts 3 days.”"],
         ),
+        (["Dogs wait outside", "Dogs wait inside"], ["“Dogs wait outside”", "“Dogs wait inside”"]),
     ],
 )
 def test_without_titles_a_reading_is_called_by_the_words_that_tell_it_from_all_others(
@@ -217,7 +218,7 @@ def test_names_of_files_give_way_to_words_of_the_passages(documents):
 
 
 def test_long_passages_without_titles_are_apart_in_one_file():
-    found = outline(["", ""], sources=["a.md"] * 2, texts=[LONG, f"{LONG} No."])
+    found = outline(["", ""], sources=["a.md"] * 2, texts=[LONG * 2, f"{LONG * 2} No."])
     assert [one.ids for one in readings(found.split())] == [("p0",), ("p1",)]
 
 

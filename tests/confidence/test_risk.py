@@ -74,6 +74,7 @@ def test_too_few_labels_answer_nothing_and_say_how_many_it_takes(make, options, 
         (4, 1, [], 1 / 16, (4, 0)),  # as likely as delta
         (14, 3, [2, 13], 0.3, (14, 2)),  # the first test allows one
         (27, 3, [0, 5], 0.1, (0, 0)),  # but not two
+        (12, 3, [0], 0.12, (0, 0)),  # of few labels it allows none
     ],
 )
 def test_at_a_risk_of_a_half(count, ties, wrong, delta, expected):

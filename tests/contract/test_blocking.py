@@ -14,7 +14,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
 
 import uec_rag
-from tests.contract.test_whole_interface import CLASSES, DOCUMENTS, TEXTS, UEC_, Q, public
+from tests.contract.test_whole_interface import DOCUMENTS, KINDS, METHODS, TEXTS, UEC_, Q
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.langchain import UECGate, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine
@@ -48,15 +48,10 @@ async def test_it_is_told_if_something_blocks(tmp_path):
         Retriever.load(tmp_path / "index", UEC_)
 
 
-@pytest.mark.parametrize(
-    ("make", "call"),
-    [
-        pytest.param(make, calls[name], id=f"{kind}: {name}")
-        for kind, (base, calls, make) in CLASSES.items()
-        for name in sorted(public(base) & calls.keys())
-        if is_asynchronous(base, name)
-    ],
-)
+ASYNCHRONOUS = {id_: row[2:] for id_, row in METHODS.items() if is_asynchronous(*row[:2])}
+
+
+@pytest.mark.parametrize(("make", "call"), ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
 async def test_no_asynchronous_method_of_a_framework_blocks(make, call, tmp_path):
     made = make()
     made.save(tmp_path / "index") if isinstance(getattr(made, "index", None), Retriever) else None
@@ -136,7 +131,7 @@ async def test_no_way_to_ask_blocks_whatever_the_index_is_over(make, way, tmp_pa
 
 
 def test_the_ways_that_are_tried_are_all_that_are_public():
-    kinds = {type(make()).__name__ for *_, make in CLASSES.values()}
+    kinds = {type(make()).__name__ for *_, make in KINDS.values()}
     told = {"UECQueryBundle", "Gated", "chat_advisor", "llm_advisor"}  # nothing to await
     tried = kinds | {"retrieval_node", "retriever_tool"} | told
     assert {*langchain.__all__, *llama_index.__all__} - tried == set()

@@ -1,6 +1,5 @@
 """The gate as a runnable: it composes, goes three ways, and tells the callbacks."""
 
-import asyncio
 import re
 
 import pytest
@@ -66,19 +65,6 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
             assert document.metadata["uec_decision"] == one["decision"]
             assert document.metadata["uec_reason"] == one["reason"]
             assert document.metadata["uec_confidence"] == one["confidence"]
-
-
-@pytest.mark.slow
-async def test_it_routes_to_a_branch_of_its_own(gate, found):
-    branches = {
-        "answer": lambda one: f"answer {one['documents'][0].id}",
-        "clarify": lambda one: f"clarify {len(one['candidates'])}",
-        "abstain": lambda one: f"abstain {one['reason']}",
-    }
-    chain = gate.route(**{way: RunnableLambda(told) for way, told in branches.items()})
-    wanted = [branches[one["decision"]](one) for one in found]
-    assert chain.batch(QUESTIONS) == wanted
-    assert await asyncio.gather(*(chain.ainvoke(question) for question in QUESTIONS)) == wanted
 
 
 def test_passages_that_are_near_but_uncertain_have_a_branch_of_their_own(retriever):

@@ -131,6 +131,7 @@ def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus
         assert decision.action == "clarify", form
         told = {reading.title for reading in decision.readings}
         assert told == ({*titles[: len(labels)]} if form == "titles" else labels), form
+        assert len(index.search([question], 3)[0].ids) == 3  # of which readings are the first
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from uec_rag import UEC, Gate, Retriever
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
-from uec_rag.retrieval.family import family_of, namesakes_of
+from uec_rag.retrieval.family import cases_of, family_of, namesakes_of
 from uec_rag.retrieval.tool import IndexView
 
 PRICES = {"bed": 420, "lamp": 60, "sofa": 640, "desk": 200, "stool": 30}
@@ -431,6 +431,14 @@ def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(qu
 )
 def test_what_is_said_of_one_thing_makes_no_two_of_it(texts):
     assert namesakes_of(texts) == ()
+
+
+def test_two_of_a_name_differ_in_place_and_day_and_cases_are_short():
+    said = ["Ida Holt speaks on 3 May in Gent.", "Ida Holt speaks on 4 June in Brno."]
+    assert namesakes_of(said) == (0, 1)
+    clubs = ["The chess club meets.", "The film club meets.", "The book club meets."]
+    assert cases_of("Where does the club meet?", clubs) == (0, 1, 2)
+    assert cases_of("Where does the club meet?", [clubs[0], clubs[1] + " It is." * 200]) == ()
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,8 @@ ASKED = ["badero golugo", "mapifi"]
         ({"certainty": 95}, ValueError, "certainty: expected a number in (0, 1), got 95."),
         ({"certainty": None}, TypeError, "certainty: expected a number in (0, 1)"),
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
+        ({"filter": "x"}, TypeError, "filter: expected a mapping"),
+        ({"filter": {"lang": {"$like": "d"}}}, ValueError, "has the unknown operator '$like'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, error, message):

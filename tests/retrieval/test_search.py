@@ -20,6 +20,7 @@ from uec_rag.confidence.model import NEAREST, READ, Examples
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.learn import labelled_examples, without_answers
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.search import find
@@ -165,6 +166,7 @@ def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
         assert none.decide(0.5) == []
     nothing = Retriever(fitted).search(["badero", "golugo"], 3)
     assert nothing.ids == [[], []]
+    assert Retriever(fitted).search(["badero"], 3, diversity=Diversity()).ids == [[]]
     assert [*nothing[0].weights] == [*fitted.names]
     assert nothing.in_corpus.tolist() == nothing.confidence.tolist() == [0, 0]
     assert {decision.action for decision in nothing.decide(0.0)} == {"abstain"}

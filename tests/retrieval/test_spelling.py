@@ -53,9 +53,10 @@ def test_a_correct_word_that_no_passage_has_is_not_corrected(uec, word):
     [
         ("When is shippng fre?", "When is shipping free?"),
         ("How long is a lmp's warrnty?", "How long is a lamp's warranty?"),
+        ("Long Warrnty Lamps", "Long warranty Lamps"),  # a title
     ],
 )
-def test_short_words_and_those_before_an_s_are_corrected(shop, question, meant):
+def test_short_words_those_before_an_s_and_those_of_titles_are_corrected(shop, question, meant):
     assert shop.search([question])[0].decision.searched_as == meant
 
 

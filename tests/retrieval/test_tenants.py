@@ -1,8 +1,6 @@
 """What other tenants have does not change what is decided on one's own passages."""
 
 import functools
-import itertools
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +15,6 @@ from uec_rag.langchain import UECRetriever as LangChainRetriever
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index.nodes import passage_filter
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval.tool import IndexView, answer_record
 from uec_rag.server import create_app
 
 LOAN = [
@@ -95,92 +92,6 @@ def test_a_tenants_passages_are_searched_as_an_index_of_their_own(with_words, te
     assert both.search(["golugo"], k=1, tenant=OWN).ids == [["new"]]
     both.delete(["new"])
     assert both.search(["golugo"], k=1, tenant=OWN).ids != [["new"]]
-
-
-HIDDEN = [
-    "The astrolabe is calibrated by Quimby every Thursday.",
-    "Gyroscopes and barometers are insured for a thousand euros.",
-    "The marmalade kitchen reopens on 2024-05-17.",
-]
-MISTYPED = [
-    *("astrolbe", "astrolabbe", "calibratd", "gyroscope", "gyrosscopes", "barometer"),
-    *("barometters", "insurd", "marmalde", "marmelade", "kitchn", "17 May 2024"),
-]
-
-
-def ways_of_one_tenant(index):
-    """What one who sees only some passages is told of a question, as a text."""
-    gate, view = Gate(), IndexView(index, OWN)
-    client = TestClient(create_app(index), base_url="http://localhost")
-    yield "served filter", lambda question: answer_record(view.search(question))
-    for option in ("filter", "tenant"):
-        given = {option: OWN}
-        yield (
-            option,
-            lambda question, given=given: answer_record(index.search([question], **given)[0]),
-        )
-        yield (
-            f"gate, {option}",
-            lambda question, given=given: answer_record(gate.search(index, [question], **given)[0]),
-        )
-        yield (
-            f"POST /ask, {option}",
-            lambda question, given=given: client.post(
-                "/ask", json={"question": question, **given}
-            ).json(),
-        )
-
-
-def test_a_word_that_only_hidden_passages_have_is_no_spelling():
-    index = Retriever(UEC())
-    index.add(LOAN, metadatas=[OWN] * len(LOAN))
-    index.add(HIDDEN, metadatas=[{"t": "b"}] * len(HIDDEN))
-    words = {word.strip(".").casefold() for text in HIDDEN for word in text.split()}
-    hidden = {word for word in words if len(word) > 5 and word != "thousand"}
-    for way, ask in ways_of_one_tenant(index):
-        asked = "How long can the {} be borrowed?", "What is the late fee of the {}?"
-        for word, question in itertools.product(MISTYPED, asked):
-            told = ask(question.format(word))
-            said = json.dumps(told | {"question": ""}).casefold()
-            assert not [one for one in hidden if one in said], (way, word)
-        assert "camera" in json.dumps(ask("How long can I borrow the camara?")), way
-
-
-def only(letter):
-    return lambda passage: passage.metadata["t"] == letter
-
-
-OF_FUNCTIONS = {
-    "and": lambda letter: {"$and": [only(letter)]},
-    "or": lambda letter: {"$or": [{"$and": [{"t": {"$exists": True}}, only(letter)]}]},
-    "not": lambda letter: {"$not": {"$not": only(letter)}},
-    "alone": only,
-    "of a class": lambda letter: {"$and": [functools.partial(has_letter, letter)]},
-    "text match": lambda letter: of_llama_index(letter, "TEXT_MATCH"),
-    "text match in capitals": lambda letter: of_llama_index(letter, "TEXT_MATCH_INSENSITIVE"),
-    "in a text": lambda letter: of_llama_index(letter, "IN"),
-}
-
-
-def has_letter(letter, passage):
-    return passage.metadata["t"] == letter
-
-
-def of_llama_index(letter, operator):
-    one = MetadataFilter(key="t", value=letter, operator=FilterOperator[operator])
-    return passage_filter(MetadataFilters(filters=[one]))
-
-
-@pytest.mark.parametrize("kind", OF_FUNCTIONS)
-def test_a_function_is_not_taken_for_one_that_was_freed(kind):
-    index = Retriever(UEC(["bm25"]), fit=False)
-    texts = [*LOAN, *SHOP]
-    index.add(texts, metadatas=[{"t": "a"}] * len(LOAN) + [{"t": "b"}] * len(SHOP))
-    for letter in "ab" * 10:
-        found = index.search(
-            ["How long is the camera borrowed?"], tenant=OF_FUNCTIONS[kind](letter)
-        )
-        assert {one.metadata["t"] for one in found[0].passages} == {letter}
 
 
 def test_what_python_finds_equal_are_different_tenants():
