@@ -15,7 +15,7 @@ import pytest
 
 from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
-from uec_rag import UEC, IndexCorrupted, Retriever
+from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.updates import options_of, record_options, update_files
 from uec_rag.stores.source import Source, SourceStore
@@ -87,19 +87,6 @@ def test_an_index_is_made_again_from_a_relative_path_in_place(run, tmp_path, mon
     made = Retriever.load(given)
     assert [one.text for one in made.passages()] == ["Locks turn."]
     assert made.labels == {"Do locks turn?": {"lock"}}
-
-
-def test_an_index_without_a_format_number_is_said_to_be_one_where_it_would_be_replaced(
-    run, few, tmp_path
-):
-    (old := tmp_path / "old").mkdir()
-    (old / "generations").mkdir()
-    (old / "manifest.json").write_text("{}")
-    said = "old' has a format without a number, which another version of uec-rag made"
-    refused = run("index", few, "--out", old, "--model", "bm25", code=2)
-    assert said in " ".join(refused.output.split())
-    with pytest.raises(IndexCorrupted, match=said):
-        Retriever(UEC(["bm25"])).save(old)
 
 
 def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path):
@@ -219,19 +206,6 @@ class TestUpdating:
             assert len(Retriever.load(tmp_path / "idx")) == before
         assert "1 new, 0 changed, 0 removed" in run(*made, "--update").stdout
 
-    @pytest.mark.parametrize("rewritten", ["# Hives\n\nHoney.", None], ids=["changed", "removed"])
-    def test_what_a_file_said_before_is_in_no_file_of_the_index(
-        self, run, folder, words, tmp_path, rewritten
-    ):
-        made, file = ("index", folder, "--out", tmp_path / "idx"), folder / "quirinus.md"
-        file.write_text("# Accounts\n\nThe account of Zwolle is overdrawn.")
-        run(*made, "--model", words, "--model", "bm25")
-        file.unlink() if rewritten is None else file.write_text(rewritten)
-        run(*made, "--update")
-        kept = b"".join(one.read_bytes() for one in (tmp_path / "idx").rglob("*") if one.is_file())
-        assert b"bees.md" in kept
-        assert (b"Zwolle" in kept, b"quirinus.md" in kept) == (False, rewritten is not None)
-
     def test_a_folder_of_other_files_is_refused(self, run, index, few):
         for said in (
             "4 files (bees.md, boats.md, bread.md, ...) would be removed",
@@ -270,15 +244,6 @@ class TestAnUpdateBesideOthers:
             counts = [*pool.map(update, ("a.txt", "b.txt", "c.txt"))]
         assert sum(counts) == 3
         assert len(Retriever.load(index).get(["a.txt#0", "b.txt#0", "c.txt#0"])) == 3
-
-    def test_passages_of_no_file_stay_whatever_their_source(self, run, few, index):
-        retriever = Retriever.load(index)
-        sources = [None, "faq.md", ["a", "b"], {"file": "a"}, 3]
-        ids = retriever.add(["A note."] * 5, metadatas=[{"source": s} for s in sources])
-        (few / "bread.txt").unlink()
-        told = run("index", few, "--out", index, "--update", "--json", json_output=True)
-        assert told["removed"] == 1
-        assert len(Retriever.load(index).get(ids)) == 5
 
 
 @pytest.mark.slow
@@ -352,17 +317,6 @@ def test_what_of_a_file_is_left_out_is_told_at_the_end(run, few, words, tmp_path
     assert "note: left out of fees.jsonl: 1 line not in JSON (2)" in said
     told = run(*given, "--json", json_output=True)
     assert told["left_out"] == {"fees.jsonl": {"line not in JSON (2)": 1}}
-
-
-def test_files_of_other_kinds_are_counted_by_their_suffix(run, few, words, tmp_path):
-    for name in ("a.py", "b.PY", "c.pages", "README", ".hidden.py"):
-        (few / name).write_text("text")
-    given = ("index", few, "--out", tmp_path / "idx", "--model", words)
-    made = run(*given)
-    said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .pages"
-    assert said in " ".join(made.stderr.split())
-    told = run(*given, "--json", json_output=True)
-    assert told["other"] == {".py": 2, "": 1, ".pages": 1}
 
 
 @pytest.mark.slow

@@ -377,8 +377,9 @@ def test_an_index_of_another_version_is_refused_with_what_to_do(small, path, tmp
         Retriever.load(path)
     (tmp_path / "old" / "generations").mkdir(parents=True)
     (tmp_path / "old" / "manifest.json").write_text("{}")
-    with pytest.raises(IndexCorrupted, match=r"has a format without a number, .* uec-rag index F"):
-        Retriever.load(tmp_path / "old")
+    for call in (Retriever.load, index_of(small.uec, ["tavone"]).save):
+        with pytest.raises(IndexCorrupted, match=r"format without a number, .* uec-rag index F"):
+            call(tmp_path / "old")
 
     def files():
         some = [file for file in path.rglob("*") if file.suffix not in (".db-shm", ".db-wal")]
