@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.decision import Criteria, Evidence, decide
+from uec_rag.confidence.decision import Criteria, Evidence, LogOdds, decide
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -99,17 +99,17 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
             "Nothing found answers this with enough certainty. Note: the question is in Thai.",
         ),
         (
-            decide_one(0.9, searched_as="a kiln"),
+            decide_on(0.9, searched_as="a kiln"),
             "answered",
             'The documents seem to answer this. It was searched as "a kiln".',
         ),
         (
-            decide_one(0.4, in_corpus=0.6, closest=TWO),
+            decide_on(0.4, in_corpus=0.6, closest=TWO),
             "uncertain",
             "Nothing found answers this with enough certainty. Closest: the printer, the scanner.",
         ),
         (
-            decide_one(0.9, caveat="a model failed"),
+            decide_on(0.9, caveat="a model failed"),
             "uncertain",
             "Nothing found answers this with enough certainty. Note: a model failed.",
         ),
@@ -121,13 +121,46 @@ def test_the_reason_is_a_sentence_without_figures_and_a_code(decided, code, reas
 
 
 def test_decisions_are_equal_whatever_their_numbers_and_not_whatever_they_say():
-    one = decide_one(0.4, in_corpus=0.6)
+    one = decide_on(0.4, in_corpus=0.6)
     numbers = {"confidence": 0.3, "in_corpus": 0.5, "underspecified": 0.2, "advice_calls": 1}
     numbers |= {"threshold": 0.9, "clarify_from": 0.8, "advice_probability": 0.1, "size": 9}
     numbers |= {"advice_tokens": 5, "hits": 4, "shown": 3, "basis": "a", "language": "de"}
     assert replace(one, **numbers, closest=TWO, lacking=("a",), caveat="b", code="") == one
     for said in ("action", "reason", "readings", "unfamiliar", "advice", "searched_as"):
         assert replace(one, **{said: TWO if said == "readings" else "clarify"}) != one
+
+
+@pytest.mark.parametrize(
+    ("evidence", "told"),
+    [
+        (
+            LogOdds((1, 2, 3, 0.5, 0), (-1, 0, 0, -0.75, 0.2, -2), -1.26, 0.8, ("Ada", "12")),
+            [
+                "agreement: nearness of the first hit by all models: -0.8",
+                "words: one hit has 50% of the question's: +0.2",
+                "names: Ada and 12 are in no hit: -2.0",
+                "against it: the first hit lacks what the question names: -1.3",
+                "against it: nothing tells which hit is meant: times 0.80",
+            ],
+        ),
+        (
+            LogOdds((1, 2, 3, 1, 1), (-1, 0, 0, 0.5, 0.2, 0.3), -0.04, 1, ()),
+            [
+                "agreement: nearness of the first hit by all models: +0.5",
+                "words: one hit has 100% of the question's: +0.2",
+                "names: none is missing: +0.3",
+            ],
+        ),
+        (  # in which no word is counted
+            LogOdds((1, 2, 3, -1, -1), (-1, 0, 0, 0.5, 0, 0), 0, 1, ()),
+            ["agreement: nearness of the first hit by all models: +0.5"],
+        ),
+    ],
+)
+def test_evidence_is_told_a_line_for_each_part_that_counts(evidence, told):
+    first, *lines = evidence.lines
+    assert first == "usual question: -1.0"
+    assert lines[2:] == told
 
 
 GERMAN = {

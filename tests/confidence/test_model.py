@@ -16,8 +16,10 @@ from uec_rag.confidence.model import (
     Examples,
     Features,
     counterevidence,
+    doubt_of_statement,
     features,
     fit_logistic,
+    learned_ratios,
     log_likelihood_ratio,
     shift_prior,
     shipped_model,
@@ -232,6 +234,17 @@ def test_recalibration_to_labels_of_one_kind_goes_a_part_of_the_way():
         after = LINE.recalibrate(features, [label] * 20).predict(features)
         assert (after.mean() > before.mean()) == label
         assert 0.05 < after.mean() < 0.95
+
+
+def test_a_statement_is_doubted_for_what_it_lacks_and_less_if_it_stands_apart():
+    plain = doubt_of_statement(2.0, (0, 0, 0), 0.2)
+    assert plain < 0
+    assert doubt_of_statement(2.0, (0, 0, 0), 0.4) > plain
+    assert all(doubt_of_statement(2.0, lacks, 0.2) < plain for lacks in np.eye(3))
+    learned = learned_ratios()
+    alone = 2 * learned["score"] + learned["stated"] - 2
+    assert doubt_of_statement(2.0, (0, 0, 0), 0.0) == pytest.approx(alone)
+    assert doubt_of_statement(-9.0, (0, 0, 0), 9.0) == 0
 
 
 def hits(seed: int, rows: int, count: int) -> np.ndarray:

@@ -28,6 +28,12 @@ def test_the_heaviest_part_is_followed_while_it_has_nearly_all_of_the_mass():
         "Mute",
         "Record",
     ]
+    sources = ["docs/restic/u/a.md", *["docs/restic/v/b.md"] * 2, "docs/caddy/c.md"]
+    texts = ["restic goes u.", "restic waits v.", "restic v.", "caddy goes."]
+    deep = outline(
+        ["Pumps", "Valves", "Keys", "Doors"], None, [5, 5, 5, 0], IDF, sources, texts=texts
+    )
+    assert (deep.split().depth, labels_of(deep)) == (2, ["v: b", "u: Pumps"])
 
 
 def test_what_shares_a_name_that_the_question_is_are_its_readings():

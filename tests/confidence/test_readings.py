@@ -100,6 +100,10 @@ LONG = "The loan of a machine is agreed upon with the team that owns it and no o
             ["It lasts two days.", "It lasts 3 days."],
             ["“It lasts two days.”", "“It lasts 3 days.”"],
         ),
+        (
+            [f"See the new iron bridge gate {n} there." for n in (4, 7)],
+            ["bridge gate 4", "bridge gate 7"],
+        ),
         (["Dogs wait outside", "Dogs wait inside"], ["“Dogs wait outside”", "“Dogs wait inside”"]),
     ],
 )
@@ -209,6 +213,17 @@ def test_a_long_passage_with_nearly_all_of_the_mass_is_what_is_meant():
     titles, texts = ["git add", "rsync"], [LONG, f"{LONG} Not."]
     assert not says_which(outline(titles, None, [2.0, 0.0], texts=texts * 1).split())
     assert says_which(outline(titles, None, [2.5, 0.0], texts=[LONG * 2] * 2).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "idf", "says"),
+    [
+        ([("tram",), ("ferry",)], {"tram": 4.0, "ferry": 4.0, "dearer": 3.0}, True),
+        ([("Elkins", "founded"), ("Elkins",)], {"Elkins": 4.0, "founded": 2.0}, False),
+    ],
+)
+def test_a_question_says_which_statements_it_means_if_each_alone_has_a_word_of_it(words, idf, says):
+    assert says_which(outline(["", ""], words, idf=idf).split()) == says
 
 
 @pytest.mark.parametrize("documents", [None, ["A", "b"]])

@@ -266,6 +266,8 @@ class TestConformal:
     ("harm", "share", "threshold"),
     [
         ([0.9] * 5, 0.1, 1.0),  # too few
+        ([-math.inf] * 9, 0.1, 0.0),  # just enough
+        ([-math.inf] * 8, 0.1, 1.0),
         ([0.9] * 20, 0.9, 0.9),
         ([0.9] * 2 + [-math.inf] * 18, 0.15, 0.0),  # all that is harmful is allowed
         ([0.9, 0.8, 0.7] + [-math.inf] * 17, 0.1, 0.8),

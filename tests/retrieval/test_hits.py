@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.helpers import index_of
-from uec_rag.confidence.decision import decide_one
+from tests.helpers import decide_on, index_of
 from uec_rag.confidence.readings import Reading
 from uec_rag.retrieval.diversity import maximal_marginal_relevance
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
@@ -54,7 +53,8 @@ def result_of(relevance, at_k, **decided):
         for id_, share in zip("abcdef", relevance, strict=False)
     ]
     hits[0] = replace(hits[0], copies=(Passage("copy", "text a"),))
-    told = decide_one(**{"confidence": at_k[-1]} | decided)
+    hits[-1] = replace(hits[-1], copies=(Passage("other", "", {"source": "b.md"}),))
+    told = decide_on(**{"confidence": at_k[-1]} | decided)
     return Result("why?", told, {}, np.ones(1), tuple(hits), np.float32(at_k))
 
 
@@ -63,8 +63,8 @@ def test_a_copy_stands_for_its_hit_and_may_be_a_hit_after_it_or_after_all():
     assert result.merge_copies({"copy", "x"}) == {"a", "x"}
     assert result.merge_copies({"b"}) == {"b"}
     assert (result.finds({"copy"}), result.finds({"x"})) == ([True, False], [False, False])
-    assert result.with_copies(9).ids == ["a", "copy", "b"]
-    assert result.with_copies(9, last=True).ids == ["a", "b", "copy"]
+    assert result.with_copies(9).ids == ["a", "copy", "b", "other"]
+    assert result.with_copies(9, last=True).ids == ["a", "b", "copy", "other"]
     assert result.with_copies(2).ids == ["a", "copy"]
 
 
@@ -107,6 +107,8 @@ def test_a_hit_says_which_reading_it_is_of():
     result = result_of([0.6, 0.3, 0.2], [0.9], underspecified=0.9, readings=two)
     told = [result.metadata(rank)["uec_reading"] for rank in range(3)]
     assert told == ["printers", "", "scanners"]
+    sources = [result.metadata(rank, details=True).get("uec_sources") for rank in range(3)]
+    assert sources == [["copy"], None, ["b.md"]]
 
 
 def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):
