@@ -3,8 +3,6 @@
 import inspect
 
 import pytest
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from llama_index.core.embeddings import MockEmbedding
 
 from uec_rag import langchain, llama_index
 
@@ -26,14 +24,3 @@ def test_every_class_method_calls_it_embedding(taking):
     parameters = inspect.signature(TAKING[taking]).parameters
     assert "embedding" in parameters
     assert "uec" not in parameters
-
-
-@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-def test_it_is_taken_by_its_name():
-    texts = ["Cats purr.", "Dogs bark."]
-    ours, theirs = DeterministicFakeEmbedding(size=8), MockEmbedding(8)
-    for kind in (langchain.UECRetriever, langchain.UECVectorStore):
-        assert len(kind.from_texts(texts, embedding=ours).index) == 2
-    assert len(llama_index.UECRetriever.from_texts(texts, embedding=theirs).index) == 2
-    for store, own in ((langchain.UECVectorStore, ours), (llama_index.UECVectorStore, theirs)):
-        assert store(embedding=own).index.uec.encoders[0].source is own

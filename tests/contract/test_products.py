@@ -65,16 +65,3 @@ def test_what_one_product_says_is_no_answer_about_another(gate, question, right,
     sure = {name: gate.invoke(question.format(spelled(name)))["confidence"] for name in PRODUCTS}
     assert sure[right] > 0.5
     assert all(sure[other] < sure[right] / 2 for other in PRODUCTS if other != right), sure
-
-
-@pytest.mark.parametrize(
-    "goes_on", ["and in {}?", "What about {}?", "How about for {}?", "And {}?"]
-)
-@pytest.mark.parametrize(
-    "question", ["How do I install {}?", "Where are the logs of {}?", "On which port is {}?"]
-)
-def test_a_follow_up_goes_on_to_another_product(gate, question, goes_on):
-    for one, other in (("Borg", "Traefik"), ("Traefik", "Syncthing")):
-        found = gate.invoke(goes_on.format(other), history=[question.format(one)])
-        assert found["decision"] == "answer"
-        assert found["documents"][0].metadata["source"].split("/")[1] == other.lower()

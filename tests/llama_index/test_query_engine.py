@@ -8,13 +8,12 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
-from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
-from tests.llama_index.conftest import Saying, always
+from tests.llama_index.conftest import always
 from uec_rag import Advice
 from uec_rag.llama_index import UECQueryBundle, UECQueryEngine, UECRetriever, retriever_tool
 from uec_rag.retrieval.gate import Gate
@@ -131,19 +130,6 @@ async def test_where_answers_are_streams_so_is_what_is_said_instead(
         assert response.metadata["uec_decision"] == action
         assert bool(response.source_nodes) == (action != "abstain")
         assert await _joined(response) == str(plain.query(question))
-
-
-@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
-async def test_a_chat_that_streams_says_it_too(retriever, question, action):
-    engine = UECQueryEngine.from_args(
-        retriever, llm=MockLLM(max_tokens=3), gate=always(action), streaming=True
-    )
-    said = str(engine.query(question))
-    chat = CondenseQuestionChatEngine.from_defaults(engine, llm=Saying(question))
-    assert str(chat.chat(question)) == said
-    assert "".join(chat.stream_chat(question).response_gen) == said
-    streamed = await chat.astream_chat(question)
-    assert "".join([part async for part in streamed.async_response_gen()]) == said
 
 
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])

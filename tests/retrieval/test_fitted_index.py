@@ -8,7 +8,6 @@ import pytest
 from tests.helpers import (
     WORDS,
     Counting,
-    agree,
     assert_same_bits,
     assert_same_result,
     index_of,
@@ -77,25 +76,6 @@ def test_the_first_hit_and_confidence_at_every_number_of_hits_are_right_as_often
     assert calibration_error(after.relevance[:, 0], right[:, 0]) < 0.06
     for k in (1, 4, 10):
         assert calibration_error(after.confidence_at_k[:, k - 1], right[:, :k].any(axis=1)) < 0.06
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_texts, share):
-    queries = labelled(own_texts, 100, seed=1, unanswerable_rate=0.3)[0]
-    for calibrate in (
-        lambda: None,
-        lambda: own.calibrate(*labelled(own_texts, 60), unanswerable_rate=share),
-    ):
-        calibrate()
-        found = [own.search(queries, k) for k in (1, 4, 10)]
-        for k, result in zip((1, 4, 10), found, strict=True):
-            agree(result)
-            np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
-            np.testing.assert_allclose(
-                [decision.confidence for decision in result.decide(0.5, k)],
-                found[-1].confidence_at_k[:, k - 1],
-                rtol=1e-4,
-            )
 
 
 def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts):

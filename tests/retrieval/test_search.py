@@ -322,14 +322,6 @@ class TestReadings:
         assert decision.action == "answer"
         assert decision.underspecified < 0.5
 
-    def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
-        decision = with_towns(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
-        assert len(decision.readings) > 1
-        for reading in decision.readings:
-            state = reading.ids[0].removeprefix("Elkins, ")
-            assert state in reading.title
-            assert "Elkins" not in reading.title
-
     def test_ensembles_without_words_find_readings_too(self, fitted, texts):
         result = with_towns(fitted, texts).search(["Elkins", texts[0]])
         assert result.decisions[0].underspecified > 0.5
