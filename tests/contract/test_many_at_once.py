@@ -65,12 +65,7 @@ class AwaitedAlone(InDefaultThreads):
         raise NotImplementedError
 
 
-def of_langchain(kind):
-    theirs = kind()
-    return theirs.over(theirs.store(theirs.Member()), fit=False)
-
-
-def of_llama_index(kind):
+def over_store(kind):
     theirs = kind()
     return theirs.over(theirs.store(theirs.Member()), fit=False)
 
@@ -111,7 +106,7 @@ def fusion():
 
 
 KINDS = {
-    **{kind.__name__: lambda kind=kind: of_langchain(kind) for kind in OF_LANGCHAIN},
+    **{kind.__name__: lambda kind=kind: over_store(kind) for kind in OF_LANGCHAIN},
     "a retriever": lambda: over(in_memory()),
     "a retriever that is awaited alone": lambda: over(AwaitedAlone(theirs=in_memory())),
     "one that uses the loop's threads": lambda: over(InDefaultThreads(theirs=in_memory())),
@@ -124,7 +119,7 @@ KINDS = {
         ensemble(InDefaultThreads(theirs=nested(1, AwaitedAlone(theirs=in_memory()))), in_memory())
     ),
     **{
-        kind.__name__: lambda kind=kind: of_llama_index(kind)
+        kind.__name__: lambda kind=kind: over_store(kind)
         for kind in (LlamaIndex, LlamaIndexInQdrant, LlamaIndexInChroma)
     },
     "a fusion": fusion,
@@ -177,7 +172,7 @@ async def test_and_while_the_loops_own_threads_are_all_taken():
 HOLDING = {
     "threads": lambda: over(InDefaultThreads(theirs=in_memory())),
     "three of ours": lambda: nested(3, AwaitedAlone(theirs=in_memory())),
-    "FAISS": lambda: of_langchain(LangChainInFaiss),
+    "FAISS": lambda: over_store(LangChainInFaiss),
 }
 
 

@@ -13,14 +13,12 @@ from langchain_chroma import Chroma
 from langchain_community.docstore.in_memory import InMemoryDocstore
 from langchain_community.vectorstores import FAISS
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_lancedb import LanceDB
 from langchain_postgres import PGVector
 from langchain_qdrant import QdrantVectorStore
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn, node_to_metadata_dict
@@ -33,12 +31,14 @@ from qdrant_client import QdrantClient, models
 from sqlalchemy.engine import make_url
 
 from tests.contract.postgres import address
+from tests.contract.test_over import LangChain, LlamaIndex
 from tests.helpers import bag_of_words, empty_chroma, index_of, passages
 from uec_rag import UEC, langchain, llama_index
 
 TEXTS = list(dict.fromkeys(passages(90)))[:80]
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]
-small = bag_of_words(16, "small")
+Member, Node = LangChain.Member, LlamaIndex.Member
+small = bag_of_words(16, "small")  # as these
 QUERY = " ".join(TEXTS[3].split()[2:6])
 CANDIDATES = 20
 WORDS = ("ab", "abc", "O'Brien", "b", "")
@@ -122,25 +122,6 @@ NESTED = [
     {"mixed": {"$gte": 30}},
     {"mixed": {"$gt": "3"}},
 ]
-
-
-class Member(Embeddings):
-    def embed_documents(self, texts):
-        return small(texts).tolist()
-
-    def embed_query(self, text):
-        return self.embed_documents([text])[0]
-
-
-class Node(BaseEmbedding):
-    def _get_text_embedding(self, text):
-        return small([text])[0].tolist()
-
-    def _get_query_embedding(self, query):
-        return self._get_text_embedding(query)
-
-    async def _aget_query_embedding(self, query):
-        return self._get_text_embedding(query)
 
 
 def in_faiss(index):
