@@ -436,6 +436,12 @@ def test_what_is_said_of_one_thing_makes_no_two_of_it(texts):
 def test_two_of_a_name_differ_in_place_and_day_and_cases_are_short():
     said = ["Ida Holt speaks on 3 May in Gent.", "Ida Holt speaks on 4 June in Brno."]
     assert namesakes_of(said) == (0, 1)
+    inn, other = (
+        "The Swan inn at Dover is run by Ed Lee.",
+        "The Swan inn at Poole is run by Mia Orr.",
+    )
+    assert namesakes_of([inn, other]) == (0, 1)
+    assert namesakes_of([inn, f"{other[:-1]} and her two brothers, and has nine rooms."]) == ()
     clubs = ["The chess club meets.", "The film club meets.", "The book club meets."]
     assert cases_of("Where does the club meet?", clubs) == (0, 1, 2)
     assert cases_of("Where does the club meet?", [clubs[0], clubs[1] + " It is." * 200]) == ()

@@ -186,6 +186,36 @@ def test_a_gate_fits_no_index_of_another_method_but_of_another_release(full, mon
     assert not gate.fits(full)
 
 
+MADE_WITH = tuple((f"p{number}", "a hash") for number in range(20))
+MODEL, OTHER_MODEL = (1.0, 0.0) * 3 + (0.99,), (0.0, 1.0) * 3 + (0.99,)  # by three probes
+STAMP = Stamp("settings", "corpus", (MODEL,), MADE_WITH)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"probes": (OTHER_MODEL,)}, "another embedding model"),
+        ({"probes": ()}, "another embedding model"),
+        ({"corpus": "other"}, "made for other passages"),
+        ({"passages": MADE_WITH[2:]}, ""),  # a tenth is gone
+        ({"passages": MADE_WITH[3:]}, "3 of the 20 compared passages"),
+        ({"basis": "other"}, "another calibration or filter"),
+    ],
+)
+def test_a_stamp_says_what_differs_and_what_it_does_not_know_does_not(changed, said):
+    now = replace(STAMP, **changed)
+    assert (said in STAMP.differs(now)) if said else STAMP.differs(now) == ""
+    assert Stamp().differs(now) == ""
+
+
+def test_a_gate_is_searched_as_deep_as_it_was_made_and_as_its_advisor_reads():
+    assert [Gate(k=6).depth(k) for k in (3, 9)] == [6, 9]
+    assert Gate(advisor=lambda *_: True).depth(3) == 10
+    promised = Gate(0.5, TestNumbers.GUARANTEE, k=6)
+    assert [gate.hits_needed(3) for gate in (Gate(k=6), promised)] == [3, 6]
+
+
 class TestOfOtherPassages:
     """As many passages as before, but others: the numbers are the same, and nothing was said."""
 
