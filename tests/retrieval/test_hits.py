@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.helpers import decide_on, index_of
+from tests.helpers import decide_on
 from uec_rag.confidence.readings import Reading
 from uec_rag.retrieval.diversity import maximal_marginal_relevance
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
@@ -109,11 +109,3 @@ def test_a_hit_says_which_reading_it_is_of():
     assert told == ["printers", "", "scanners"]
     sources = [result.metadata(rank, details=True).get("uec_sources") for rank in range(3)]
     assert sources == [["copy"], None, ["b.md"]]
-
-
-def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):
-    index = index_of(fitted, texts[:3], metadatas=[{"tags": ["a"]}] * 3)
-    one, other = index.search(texts[:2], 3)
-    for hit in one.passages:
-        hit.metadata["tags"].append("b")
-    assert [hit.metadata for hit in [*other.passages, *index.passages()]] == [{"tags": ["a"]}] * 6

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import FORGED, noise, refused
+from tests.helpers import noise, refused
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores import LocalStore
@@ -18,11 +18,6 @@ def test_ids_are_made_up_where_none_are_given(fitted, texts):
     assert [p.text for p in retriever.get(ids)] == texts[:5]
     assert set(retriever.add(texts[:5])).isdisjoint(ids)
     assert len(retriever) == 10
-
-
-def test_what_a_search_writes_on_hits_is_not_stored(small):
-    small.add(["tavone tavone tavone"], ids=["p3"], metadatas=[FORGED | {"new": True}])
-    assert small.get(["p3"])[0].metadata == {"new": True}
 
 
 def test_what_is_deleted_is_not_found(small):

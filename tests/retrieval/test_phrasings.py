@@ -121,72 +121,28 @@ def over_passages(uec, texts, ids, metadatas):
     return Retriever(uec, SourceStore(uec, Source("a store", lambda *_: passages)))
 
 
+INSTALLED = ("Installation", INSTALL, "How do I install {}?", "nginx")
+CONFIGURED = ("Configuration", SETTINGS, "How do I configure {}?", "RabbitMQ")
+SET = ("Settings", SETTINGS, "What are the settings of {}?", "MySQL")
+SYSTEMS, TOOLS = "ios android windows", "borg restic caddy"
+CLUSTERS = "celery-beat redis-cluster postgres-pool"
+PATHS = [
+    (INSTALLED, "source", "docs/{}/install.md", SYSTEMS, "it on Android"),
+    (INSTALLED, "source", "{}/guide/install.md", TOOLS, "restic"),
+    (CONFIGURED, "source", "guide/{}.md", CLUSTERS, "the Redis cluster"),
+    (SET, "file_name", "{}.md", "mail_server user_accounts audit_log", "user accounts"),
+    (SET, "file_path", "/srv/docs/{}.md", "MailServer UserAccounts AuditLog", "user accounts"),
+    (INSTALLED, "url", "https://docs.example.com/{}/install", SYSTEMS, "it on Android"),
+]
+
+
 @pytest.mark.parametrize("make", [index_of, over_passages])
-@pytest.mark.parametrize(
-    ("texts", "title", "key", "path", "names", "question", "unknown"),
-    [
-        (
-            INSTALL,
-            "Installation",
-            "source",
-            "docs/{}/install.md",
-            ("ios", "android", "windows"),
-            "How do I install it on Android?",
-            "How do I install it on Linux?",
-        ),
-        (
-            INSTALL,
-            "Installation",
-            "source",
-            "{}/guide/install.md",
-            ("borg", "restic", "caddy"),
-            "How do I install restic?",
-            "How do I install nginx?",
-        ),
-        (
-            SETTINGS,
-            "Configuration",
-            "source",
-            "guide/{}.md",
-            ("celery-beat", "redis-cluster", "postgres-pool"),
-            "How do I configure the Redis cluster?",
-            "How do I configure RabbitMQ?",
-        ),
-        (
-            SETTINGS,
-            "Settings",
-            "file_name",
-            "{}.md",
-            ("mail_server", "user_accounts", "audit_log"),
-            "What are the settings of user accounts?",
-            "What are the settings of MySQL?",
-        ),
-        (
-            SETTINGS,
-            "Settings",
-            "file_path",
-            "/srv/docs/{}.md",
-            ("MailServer", "UserAccounts", "AuditLog"),
-            "What are the settings of user accounts?",
-            "What are the settings of MySQL?",
-        ),
-        (
-            INSTALL,
-            "Installation",
-            "url",
-            "https://docs.example.com/{}/install",
-            ("ios", "android", "windows"),
-            "How do I install it on Android?",
-            "How do I install it on Linux?",
-        ),
-    ],
-)
-def test_a_passage_is_found_by_the_words_of_its_path(
-    uec, make, texts, title, key, path, names, question, unknown
-):
-    metadatas = [{"title": title, key: path.format(name)} for name in names]
-    known, other = make(uec, texts, [*names], metadatas).search([question, unknown])
-    assert (known.ids[0], known.decision.action) == (names[1], "answer")
+@pytest.mark.parametrize(("about", "key", "path", "names", "asked"), PATHS)
+def test_a_passage_is_found_by_the_words_of_its_path(uec, make, about, key, path, names, asked):
+    (title, texts, question, unknown), ids = about, names.split()
+    index = make(uec, texts, ids, [{"title": title, key: path.format(name)} for name in ids])
+    known, other = index.search([question.format(asked), question.format(unknown)])
+    assert (known.ids[0], known.decision.action) == (ids[1], "answer")
     assert other.decision.action != "answer"
 
 

@@ -118,14 +118,6 @@ def test_several_calls_are_one_transaction(small, path):
     assert len(small.search(["tavone"], k=9).ids[0]) == 9
 
 
-def test_an_index_of_any_length_is_filled_in_its_folder(fitted, texts, tmp_path):
-    index = Retriever(fitted)
-    index.save(tmp_path / "index")
-    for start in range(0, len(texts), 50):
-        index.add(texts[start : start + 50])
-    assert len(load_index(tmp_path / "index", fitted)) == len(texts)
-
-
 def test_a_save_replaces_an_index_at_once_for_those_who_have_it_open(full, small, tmp_path):
     full.save(tmp_path / "index")
     reader = load_index(tmp_path / "index", full.uec)
