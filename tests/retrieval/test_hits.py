@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag.confidence.readings import Reading
-from uec_rag.retrieval.diversity import maximal_marginal_relevance
+from uec_rag.retrieval.diversity import Diversity, maximal_marginal_relevance
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
 from uec_rag.stores.passage import Passage
 
@@ -44,6 +44,7 @@ def test_each_choice_is_the_best_of_those_left(seed, k, lambda_mult):
 def test_a_lambda_outside_0_1_is_refused(lambda_mult):
     with pytest.raises(ValueError, match="lambda_mult: expected a number from 0 to 1"):
         maximal_marginal_relevance(*candidates(0), 3, lambda_mult)
+    assert Diversity() == Diversity(50, 0.5)  # half of each, unless another is chosen
 
 
 def result_of(relevance, at_k, **decided):

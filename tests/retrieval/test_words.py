@@ -1,5 +1,7 @@
 """Words as a member of an ensemble, from indexing to the hits' metadata."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -170,6 +172,41 @@ def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, l
 def test_what_an_apostrophe_joins_to_a_word_is_no_word_of_content(question, content):
     words = Words.match(Phrasing.of(question), [Passage("a", "a text")], 1)
     assert words.content.keys() == content
+
+
+def words_of(question, *texts):
+    """The words of a question in hits, counted in all passages."""
+    hits = [Passage(str(number), text) for number, text in enumerate(texts)]
+    return replace(Words.match(Phrasing.of(question), hits, 100), are_counted=True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "gaps"),
+    [
+        (["Ada opens the mill.", "Bert opens the shop."], (False, False, False)),
+        (["Ada opens the shop.", "Ada opens the yard."], (True, False, False)),
+        (["Ada opens the shop.", "Bert opens the mill."], (True, False, True)),
+        (["Bert opens the mill.", "Ada opens the shop."], (True, True, True)),
+        (["Ada opens the shop. " * 40], None),  # no statement
+    ],
+)
+def test_a_statement_lacks_a_word_or_a_name_or_has_it_beside_one_that_it_lacks(texts, gaps):
+    assert words_of("When does Ada open the mill?", *texts).gaps() == gaps
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "is_like"),
+    [
+        ("prednisone", "prednisolone", True),
+        ("kubectx", "kubectl", True),
+        ("marlowe", "marlin", True),
+        ("marlowe", "marble", False),  # of three letters alike
+        ("hart", "harte", False),  # by its consonants a spelling
+    ],
+)
+def test_a_rare_word_that_is_like_one_of_the_first_hit_is_another_name(word, known, is_like):
+    words = words_of(f"When does the {word} open?", f"The {known} opens at nine.", "Dogs wait.")
+    assert [words.misnames(lambda _, rare=rare: rare) for rare in (99.0, 0.0)] == [is_like, False]
 
 
 @pytest.mark.parametrize(
