@@ -232,7 +232,10 @@ def test_names_of_files_give_way_to_words_of_the_passages(documents):
     assert labels(files, sources=files, documents=documents, texts=texts) == ["lamp", "tent"]
 
 
-def test_long_passages_without_titles_are_apart_in_one_file():
+def test_long_passages_without_titles_and_short_ones_of_one_are_apart_in_one_file():
+    fees = [f"The fee in {month} is {number} euros." for number, month in ((4, "May"), (5, "June"))]
+    told = labels(["Fees"] * 2, sources=["a.md"] * 2, texts=fees)
+    assert told == ["fee in May", "fee in June"]
     found = outline(["", ""], sources=["a.md"] * 2, texts=[LONG * 2, f"{LONG * 2} No."])
     assert [one.ids for one in readings(found.split())] == [("p0",), ("p1",)]
 
