@@ -18,13 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from uec_rag import UEC, Retriever
+from uec_rag import Retriever
 from uec_rag.base.files import DATABASE, ENSEMBLE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.model import JUDGED
-from uec_rag.documents import fitting_pairs
-from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.ensemble_file import pack, unpack
@@ -270,12 +268,6 @@ def labelled(texts, count, seed=0, unanswerable_rate=0.0):
         queries.append(" ".join([*known, rng.choice(WORDS)]))
         relevant.append([f"p{number}"] if answered else [])
     return queries, relevant
-
-
-def fitted_on_documentation(*widths):
-    """An ensemble for the examples, whose corpus is Python's documentation."""
-    members = [bag_of_words(width, "ab"[seed], seed) for seed, width in enumerate(widths)]
-    return UEC(members).fit(fitting_pairs(gather_corpus(300), limit=60))
 
 
 def by_name(uec):

@@ -5,7 +5,14 @@ import sys
 
 import pytest
 
-from examples import chat, confidence_gate, langchain_rag, llama_index_query_engine
+from examples import (
+    chat,
+    confidence_gate,
+    langchain_black_box,
+    langchain_rag,
+    llama_index_query_engine,
+)
+from tests.helpers import bag_of_words
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +67,17 @@ def test_the_chat_follows_asks_back_and_abstains(capsys):
     begin = (*begin, "Do you mean git add", "rsync copies", "I do not know. No passage mentions")
     assert all(map(str.startswith, replies, begin))
     assert len(replies) == len(begin)
+
+
+def test_an_api_and_a_local_model_answer_together(monkeypatch, capsys):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    langchain_black_box.main(local=bag_of_words(48, "local"), passages=300)
+    printed = capsys.readouterr().out
+    assert printed.startswith("No OPENAI_API_KEY: letter counts stand in for the API.")
+    counts = dict(re.findall(r"a cosine of (\S+) counts (\S+)", printed))
+    assert counts.keys() == {"letter-triples", "local"}
+    assert re.findall(r"^(\S+): slope .* held-out NLL", printed, re.M) == [*counts]
+    assert printed.count("(variance") == 3
 
 
 def test_a_long_text_is_cut_at_a_word():
