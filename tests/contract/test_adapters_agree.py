@@ -178,10 +178,15 @@ def adapter(request):
     return request.param
 
 
+SELDOM = {f"uec_{name}" for name in ("matched_terms", "why", "reading", "readings", "suggestions")}
+SELDOM |= {"uec_unfamiliar", "uec_sources"}
+
+
 def agree(found, expected):
     assert [hit[:2] for hit in found] == [hit[:2] for hit in expected]
     assert [hit.score for hit in found] == pytest.approx([h.score for h in expected], abs=1e-6)
     for ours, theirs in zip(found, expected, strict=True):
+        assert {key for key in theirs.metadata if key.startswith("uec_")} - SELDOM == DETAILS
         # The stores' own searches write no details; the retrievers here are asked for them.
         more = DETAILS - METADATA_KEYS | {"uec_matched_terms", "uec_why"}
         left_out = set() if "uec_mu" in ours.metadata else more
