@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import mailbox
 import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from uec_rag.documents.calendars import SUBJECT, events_of
@@ -28,6 +25,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
     codecs.BOM_UTF8: "utf-8-sig",
 }
+_SEPARATOR = re.compile(rb"^From .*\n?", re.MULTILINE)  # above each message of a mailbox
 _CHARSET = re.compile(r"(\bcharset=[\"']?)(?:utf-?(?:16|32)(?:[bl]e)?|unicode)\b", re.IGNORECASE)
 
 
@@ -66,25 +64,20 @@ def _in_bytes(data: bytes) -> bytes:
 
 def read_mailbox(data: bytes) -> Content:
     """Read the messages of a mailbox in the format mbox, each headed by its subject."""
-    blocks, left_out = list[Block](), Counter[str]()
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "mbox")  # the standard library reads no bytes
-        path.write_bytes(_in_bytes(data))
-        box = mailbox.mbox(path, create=False)
-        for key in box.iterkeys():
-            try:
-                content = read_email(box.get_bytes(key).replace(b"\n>From ", b"\nFrom "))
-            except ValueError:
-                left_out["message that cannot be read"] += 1
-                continue
-            blocks.append(Heading(content.title or "(no subject)", 2))
-            blocks += [part for page in content.pages for part in deeper(page.blocks, 2)]
-            for noun, count in content.left_out.items():  # without the names of attachments
-                left_out[noun.partition(" (")[0]] += count
-        box.close()
+    data, blocks, left_out = _in_bytes(data), list[Block](), Counter[str]()
+    for message in _SEPARATOR.split(data)[1:]:
+        try:
+            content = read_email(message.replace(b"\n>From ", b"\nFrom "))
+        except ValueError:
+            left_out["message that cannot be read"] += 1
+            continue
+        blocks.append(Heading(content.title or "(no subject)", 2))
+        blocks += [part for page in content.pages for part in deeper(page.blocks, 2)]
+        for noun, count in content.left_out.items():  # without the names of attachments
+            left_out[noun.partition(" (")[0]] += count
     if not blocks and data.strip():
         raise ValueError("it holds no messages")
-    return Content([Page(blocks)], left_out=left_out, text=_as_sent(_in_bytes(data)))
+    return Content([Page(blocks)], left_out=left_out, text=_as_sent(data))
 
 
 def _said(message: Message) -> dict[str, str]:

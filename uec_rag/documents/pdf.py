@@ -53,10 +53,10 @@ def read_pdf(data: bytes) -> Content:
     unread = 0
     with PdfDocument(data) as pdf:
         pdf.init_forms()
-        marks = [(mark.get_title(), mark.get_dest(), mark.level) for mark in pdf.get_toc()]
-        outline = [(title, to.get_index(), level) for title, to, level in marks if to is not None]
+        marked = [(mark.get_title(), mark.get_dest(), mark.level) for mark in pdf.get_toc()]
+        outline = [(title, to.get_index(), level) for title, to, level in marked if to is not None]
         hyphenates = not _NEVER_HYPHENATE.search(pdf.get_metadata_value("Producer"))
-        pages = []
+        pages = list[list[Line]]()
         for page in pdf:
             pages.append(_lines(page))
             is_image = not any(map(has_words, (line for line, _ in pages[-1])))
@@ -65,20 +65,14 @@ def read_pdf(data: bytes) -> Content:
     for lines in pages:
         text = _PARTED.sub(" ", "\n".join(line for line, _ in lines).casefold())
         words.update(_WORD.findall(text))
-        words.update(blocks.replace("\u2010", "-") for blocks in _COMPOUND.findall(text))
-    pages_joined = [
-        [(_join(line, words, hyphenates=hyphenates), size) for line, size in lines]
-        for lines in pages
-    ]
-    if outline:
-        blocks_of = [
-            [*_by_outline(lines, [blocks for blocks in outline if blocks[1] == number])]
-            for number, lines in enumerate(pages_joined)
-        ]
-    else:
-        larger = _larger_sizes(pages_joined)
-        blocks_of = [[*_by_size(lines, larger)] for lines in pages_joined]
-    numbered = [Page(blocks, number) for number, blocks in enumerate(blocks_of, start=1)]
+        words.update(word.replace("\u2010", "-") for word in _COMPOUND.findall(text))
+    for lines in pages:
+        lines[:] = [(_join(line, words, hyphenates=hyphenates), size) for line, size in lines]
+    larger, numbered = _larger_sizes(pages), list[Page]()
+    for number, lines in enumerate(pages):
+        marks = [(title, level) for title, place, level in outline if place == number]
+        blocks = _by_outline(lines, marks) if outline else _by_size(lines, larger)
+        numbered.append(Page([*blocks], number + 1))
     return Content(numbered, left_out={"page without text": unread})
 
 
@@ -142,9 +136,8 @@ class _Shown:
 
     def _edges(self, place: int) -> tuple[float, float]:
         """Return the right and the lower edge of what a character draws."""
-        box = self._box
-        self._raw.FPDFText_GetCharBox(self._page, place, *box)
-        return box[1].value, box[2].value
+        self._raw.FPDFText_GetCharBox(self._page, place, *self._box)
+        return self._box[1].value, self._box[2].value
 
     def blank_before(self, following: list[int], line: list[int], size: float) -> str | None:
         """Return what parts a line from what is shown beside it; None if that is another line."""
@@ -220,11 +213,11 @@ def _join(line: str, words: Counter[str], *, hyphenates: bool) -> str:
     return _PARTED.sub(word, line)
 
 
-def _by_outline(lines: list[Line], marks: list[tuple[str, int, int]]) -> Iterator[Block]:
+def _by_outline(lines: list[Line], marks: list[tuple[str, int]]) -> Iterator[Block]:
     """Yield lines, with those of an outline's titles as headings, whatever their case and wrap."""
     texts, at = [line for line, _ in lines], 0
     spans = _spans(texts) if marks else {}
-    for title, _, level in marks:
+    for title, level in marks:
         places = spans.get(_squeezed(title), deque())
         while places and places[0][0] < at:
             places.popleft()
