@@ -128,26 +128,25 @@ def _recurrence(event: _Event) -> str:
 
 def _rule(rule: Mapping[str, list[Any]], zone: Any) -> str:  # noqa: ANN401
     """Return a rule of recurrence in words."""
-    values = {str(name).upper(): value for name, value in rule.items()}
-    kind = str(next(iter(values.get("FREQ", [])), "")).upper()
-    interval = next(iter(values.get("INTERVAL", [])), 1)
+    kind = str(next(iter(rule.get("FREQ", [])), "")).upper()
+    interval = next(iter(rule.get("INTERVAL", [])), 1)
     unit = _UNITS.get(kind, kind.lower())
     parts = [kind.lower() if interval == 1 else f"every {interval} {unit}"]
-    places = [_place(int(number)) for number in values.get("BYSETPOS", [])]
-    if days := [_weekday(str(day)) for day in values.get("BYDAY", [])]:
+    places = [_place(int(number)) for number in rule.get("BYSETPOS", [])]
+    if days := [_weekday(str(day)) for day in rule.get("BYDAY", [])]:
         parts.append(f"on {f'the {_listed(places)} of ' if places else ''}{_listed(days)}")
-    numbers = [int(day) for day in values.get("BYMONTHDAY", [])]
+    numbers = [int(day) for day in rule.get("BYMONTHDAY", [])]
     if dates := [f"day {n}" if n > 0 else f"the {_place(n)} day" for n in numbers]:
         parts.append(f"on {_listed(dates)}")
-    in_year = (int(str(month).rstrip("L")) for month in values.get("BYMONTH", []))
+    in_year = (int(str(month).rstrip("L")) for month in rule.get("BYMONTH", []))
     if months := [_MONTHS.split()[place - 1] for place in in_year]:
         parts.append(f"in {_listed(months)}")
-    if hours := [f"{hour}:00" for hour in values.get("BYHOUR", [])]:
+    if hours := [f"{hour}:00" for hour in rule.get("BYHOUR", [])]:
         parts.append(f"at {_listed(hours)}")
-    for until in values.get("UNTIL", []):
+    for until in rule.get("UNTIL", []):
         is_moment = isinstance(until, datetime) and until.tzinfo is not None and zone is not None
         parts.append(f"until {str(until.astimezone(zone) if is_moment else until)[:10]}")
-    parts += [f"{count} times" for count in values.get("COUNT", [])]
+    parts += [f"{count} times" for count in rule.get("COUNT", [])]
     return " ".join(parts)
 
 

@@ -35,6 +35,7 @@ _NAVIGATION = re.compile(
     r"|nav(?:bar|box|header|footer)|catlinks|editsection|headerlink"
 )
 _FOOTER = re.compile(r"(?i)footer\b")
+_MOST_LINKED = 0.5  # share of the words of a page of navigation that are in links
 _LINKS = 0.6  # share of the words in links, of what leads elsewhere
 _REST = 20  # words of a page that must stay if what is named so goes, and is longer
 _FOOT = 30  # words of a footer that is named so
@@ -320,37 +321,39 @@ def move_notes(root: Tag) -> None:
     A link refers to a note if its text is a short mark, and if it is raised or so named, or if the
     note has a link that leads back.
     """
-    by_name, references = dict[str, Tag](), list[Tag]()
+    pairs = [(tag.attrs.get(key), tag) for tag in tags_of(root) for key in ("id", "name")]
+    by_name = {str(name): tag for name, tag in reversed(pairs) if name}  # the first of a name
+    references = list[Tag]()
     notes_found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
-    for tag in tags_of(root):
-        for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
-            by_name.setdefault(str(name), tag)
     for link in root.find_all("a", href=True):
         mark = "" if is_gone(link) else link.get_text().strip("[]() \n")
         sup = link.find_parent("sup") if mark else None
         outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
         is_raised = outer is sup or link.find("sup") is not None
-        if not _is_mark(mark, is_raised=is_raised) or link.find_parent(HEADINGS):
+        longest = _LONGEST_RAISED if is_raised else _LONGEST_MARK
+        is_mark = 0 < len(mark) <= longest and (has_words(mark) or mark in "*†‡§")
+        if not is_mark or link.find_parent(HEADINGS):
             continue
         attributes = str([value for key, value in link.attrs.items() if key != "href"])
         is_marked = is_raised or bool(_REFERENCE.search(attributes))
         note, names = _note(link, by_name), _names_of(outer)
         anchors = [] if note is None else note.find_all("a")
-        back = [anchor for anchor in anchors if _leads(anchor, names)]
-        leads_back = any(_fragment(anchor) in names for anchor in back)
+        leads_back = any(_fragment(anchor) in names for anchor in anchors)
         is_here = is_marked and str(link["href"]).startswith("#")
         if _BACK.search(attributes) or not (is_marked or leads_back):
             continue
         if note is not None and (is_here or leads_back):
             notes_found.setdefault(id(note), (note, outer, mark))
-            for anchor in back:
-                anchor.decompose()
+            for anchor in anchors:
+                if _fragment(anchor) in names or anchor.get_text().strip() in _ARROWS:
+                    anchor.decompose()
         write(outer, f"[{mark}]")
         references.append(outer)
     parents = {id(note.parent): note.parent for note, _, _ in notes_found.values()}
     below = dict[int, tuple[Tag, list[Tag]]]()
     for note, reference, mark in notes_found.values():
-        block = _block(reference)
+        tables = reference.find_parents("table")
+        block = tables[-1] if tables else reference.find_parent(_BELOW) or reference
         below.setdefault(id(block), (block, []))[1].append(note)
         _take(note, mark)
     for block, notes in below.values():
@@ -361,11 +364,6 @@ def move_notes(root: Tag) -> None:
     for parent in parents.values():
         _clear(parent, root)
     join_written(references)
-
-
-def _is_mark(text: str, *, is_raised: bool) -> bool:
-    longest = _LONGEST_RAISED if is_raised else _LONGEST_MARK
-    return 0 < len(text) <= longest and (has_words(text) or text in "*†‡§")
 
 
 def _note(link: Tag, by_name: dict[str, Tag]) -> Tag | None:
@@ -389,18 +387,8 @@ def _names_of(outer: Tag) -> set[str]:
     return {str(tag[key]) for tag in around for key in ("id", "name") if tag.has_attr(key)}
 
 
-def _leads(link: Tag, names: set[str]) -> bool:
-    return _fragment(link) in names or link.get_text().strip() in _ARROWS
-
-
 def _fragment(link: Tag) -> str:
     return unquote(str(link.get("href", "")).partition("#")[2])
-
-
-def _block(reference: Tag) -> Tag:
-    """Return the paragraph, item or table that holds a reference."""
-    tables = reference.find_parents("table")
-    return tables[-1] if tables else reference.find_parent(_BELOW) or reference
 
 
 def _take(note: Tag, mark: str) -> None:
@@ -432,15 +420,6 @@ def _clear(parent: Tag | None, root: Tag) -> None:
         parent = above
 
 
-_MOST_LINKED = 0.5  # share of the words of a page of navigation that are in links
-
-
-def _is_navigation(page: str) -> bool:
-    """Return whether links have most of the words of a page, which may also be a chapter's."""
-    soup = _parse(page)
-    return _count_words(soup.find_all("a", href=True)) >= _MOST_LINKED * _count_words(soup("body"))
-
-
 def read_epub(data: bytes) -> Content:
     """Read the chapters of a book in reading order, with their headings."""
     book, blocks = unzip(data), list[Block]()
@@ -458,9 +437,11 @@ def read_epub(data: bytes) -> Content:
         if name not in book.namelist():
             continue
         page = book.read(name).decode("utf-8", "replace")
-        may_be_table = "nav" in item.get("properties", "").split() or href in tables
-        if not (may_be_table and _is_navigation(page)):
-            # An empty heading ends the chapter before.
-            blocks += [Heading("", 1), *html_blocks(page)]
+        if "nav" in item.get("properties", "").split() or href in tables:  # or of a chapter
+            soup = _parse(page)
+            count = _count_words(soup.find_all("a", href=True))
+            if count >= _MOST_LINKED * _count_words(soup("body")):
+                continue
+        blocks += [Heading("", 1), *html_blocks(page)]  # an empty one ends the chapter before
     title = package.findtext(".//{*}title", "")
     return Content([Page(blocks)], " ".join(title.split()))

@@ -382,13 +382,13 @@ def with_definitions(text: str) -> str:
     addresses, meanings, explained = dict[str, str](), dict[str, str](), set[str]()
 
     def define(definition: re.Match[str]) -> str:
-        address = None if definition["code"] else _ADDRESS.fullmatch(definition["said"])
-        if definition["code"] or not (definition["star"] or address):
-            return definition[0]
+        name, meaning = definition["name"], definition["said"]
         if definition["star"]:
-            meanings[definition["name"]] = definition["said"].strip()
-        elif address:
-            addresses.setdefault(definition["name"].casefold(), address[1])
+            meanings[name] = meaning.strip()
+        elif name and (address := _ADDRESS.fullmatch(meaning)):
+            addresses.setdefault(name.casefold(), address[1])
+        else:
+            return definition[0]
         return ""
 
     def use(match: re.Match[str]) -> str:

@@ -46,22 +46,22 @@ def write_number(number: int, shape: str) -> str:
     return text.upper() if shape.startswith("upper") else text
 
 
-class _Level(NamedTuple):
+class Level(NamedTuple):
     """A level of a list: where it starts, how it is shown, and which level above restarts it."""
 
     start: int
     shape: str
     text: str
-    restart: int | None
-    is_legal: bool
-    style: str
+    restart: int | None = None
+    is_legal: bool = False
+    style: str = ""
 
 
 class _List(NamedTuple):
     """A list: its counters, which all lists of one definition share, and its levels."""
 
     counters: dict[int, int]
-    levels: dict[int, _Level]
+    levels: dict[int, Level]
 
 
 class Numbering:
@@ -103,11 +103,9 @@ class Numbering:
             level = next((n for n, candidate in levels.items() if candidate.style in styles), 0)
         if level not in levels:
             return None
-        _count(level, counters, levels)
-        definition = levels[level]
-        if definition.shape == "bullet":  # pandoc's check boxes are bullets
-            return definition.text if definition.text in ("☐", "☒", "☑") else None
-        return _shown(level, counters, levels)
+        text = count(level, counters, levels)
+        # pandoc's check boxes are bullets
+        return text if levels[level].shape != "bullet" or text in ("☐", "☒", "☑") else None
 
     def _begin(self, number: str) -> _List:
         """Return a list when its first paragraph comes."""
@@ -130,7 +128,8 @@ class Numbering:
         return _List(counters, levels)
 
 
-def _count(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> None:
+def count(level: int, counters: dict[int, int], levels: dict[int, Level]) -> str:
+    """Count a paragraph of a level of a list, and return its number."""
     for above in range(level):
         if above in levels:
             counters.setdefault(above, levels[above].start)
@@ -140,22 +139,18 @@ def _count(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> N
         if restart is None or level < restart:
             del counters[below]
 
-
-def _shown(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> str:
-    level_shown = levels[level]
-
     def shown(mark: re.Match[str]) -> str:
         place = int(mark[1]) - 1
-        is_plain = level_shown.is_legal or place not in levels
+        is_plain = levels[level].is_legal or place not in levels
         return write_number(counters.get(place, 1), "decimal" if is_plain else levels[place].shape)
 
-    return re.sub("%([1-9])", shown, level_shown.text).strip()
+    return re.sub("%([1-9])", shown, levels[level].text).strip()
 
 
-def _level(element: Element) -> _Level:
+def _level(element: Element) -> Level:
     shapes = [shape.get(f"{W}val") for shape in element.iter(f"{W}numFmt")]
     restart, legal = value_of(element, f"{W}lvlRestart"), element.find(f"{W}isLgl")
-    return _Level(
+    return Level(
         to_integer(value_of(element, f"{W}start")),
         shapes[-1] if shapes else "decimal",
         value_of(element, f"{W}lvlText"),

@@ -59,10 +59,10 @@ def _operation(root: Node, item: Node, operation: Node) -> Iterator[Block]:
     resolved = [_resolve(root, parameter) for parameter in parameters]
     by_place = {(_said(part, "name"), _said(part, "in")): part for part in resolved}
     bodies = [by_place.pop(key) for key in [*by_place] if key[1] == "body"]  # of Swagger
-    rows = [
-        (*key, _type(root, _schema(part)), _required(part), _said(part, "description"))
-        for key, part in by_place.items()
-    ]
+    rows = list[tuple[str, ...]]()
+    for key, part in by_place.items():
+        requirement = "yes" if part.get("required") is True else ""
+        rows.append((*key, _type(root, _schema(part)), requirement, _said(part, "description")))
     yield from _table("Parameters", ("Name", "In", "Type", "Required", "Description"), rows)
     for body in [*bodies, _resolve(root, operation.get("requestBody"))]:
         yield from _body(root, "Request body", body)
@@ -138,10 +138,6 @@ def _resolve(root: Node, value: object) -> Node:
 def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[Block]:
     lines = tuple(tuple(" ".join(cell.split()) for cell in row) for row in rows)
     return [Table((title,) if title else (), tuple(names), lines)] if rows else []
-
-
-def _required(parameter: Node) -> str:
-    return "yes" if parameter.get("required") is True else ""
 
 
 def _said(node: Node, key: str) -> str:

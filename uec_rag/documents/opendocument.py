@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from lxml import etree
 
 from uec_rag.documents.archive import Element, parse_xml, replaced, unzip
-from uec_rag.documents.numbering import SHAPES, write_number
+from uec_rag.documents.numbering import SHAPES, Level, count
 from uec_rag.documents.plain_text import to_integer
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
@@ -143,26 +143,16 @@ def _show_boxes(content: Element) -> None:
 
 def _write_numbers(content: Element, styles: Iterable[Element]) -> None:
     """Write the numbers of headings into them, as the outline of the styles says."""
-    levels = {
-        to_integer(level.get(f"{_TEXT}level")): level
-        for root in styles
-        for level in root.iter(f"{_TEXT}outline-level-style")
-        if level.get(f"{_STYLE}num-format")
-    }
-    counts = dict[int, int]()
+    levels, counters = dict[int, Level](), dict[int, int]()
+    for level in (part for root in styles for part in root.iter(f"{_TEXT}outline-level-style")):
+        depth = to_integer(level.get(f"{_TEXT}level")) - 1
+        if shape := level.get(f"{_STYLE}num-format"):
+            above = depth - to_integer(level.get(f"{_TEXT}display-levels"), 1)
+            marks = ".".join(f"%{n + 1}" for n in (*levels, depth) if n > above)
+            before, after = (level.get(f"{_STYLE}num-{side}", "") for side in ("prefix", "suffix"))
+            start = to_integer(level.get(f"{_TEXT}start-value"), 1)
+            levels[depth] = Level(start, SHAPES.get(shape, "decimal"), f"{before}{marks}{after}")
     for heading in content.iter(f"{_TEXT}h"):
-        depth = to_integer(heading.get(f"{_TEXT}outline-level"), 1)
-        if depth not in levels or heading.get(f"{_TEXT}is-list-header") == "true":
-            continue
-        level = levels[depth]
-        starts = {n: to_integer(levels[n].get(f"{_TEXT}start-value"), 1) for n in levels}
-        number = counts.get(depth, starts[depth] - 1) + 1
-        counts = {n: counts.get(n, starts[n]) for n in levels if n < depth} | {depth: number}
-        above = depth - to_integer(level.get(f"{_TEXT}display-levels"), 1)
-        numbers = (
-            write_number(count, SHAPES.get(levels[n].get(f"{_STYLE}num-format"), "decimal"))
-            for n, count in counts.items()
-            if n > above
-        )
-        before, after = (level.get(f"{_STYLE}num-{side}", "") for side in ("prefix", "suffix"))
-        heading.text = f"{before}{'.'.join(numbers)}{after} {heading.text or ''}"
+        depth = to_integer(heading.get(f"{_TEXT}outline-level"), 1) - 1
+        if depth in levels and heading.get(f"{_TEXT}is-list-header") != "true":
+            heading.text = f"{count(depth, counters, levels)} {heading.text or ''}"

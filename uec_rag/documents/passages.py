@@ -3,10 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import accumulate
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import regex
 
@@ -16,9 +15,6 @@ from uec_rag.documents.plain_text import has_words, split_text
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
 from uec_rag.stores.passage import Passage
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
 
 CHUNK_SIZE = 800
 """The default maximum length of a passage, in characters: about what small models can read."""
@@ -154,21 +150,16 @@ def _anchors(sections: Iterable[Section]) -> Iterator[str]:
 _Fence: TypeAlias = tuple[int, int, int, str, str]
 
 
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt().disable("inline")  # for speed
-
-
 def _fences(text: str, longest: int) -> Iterator[_Fence]:
     """Yield, for each block of code, the offsets of its head, code and tail, and these two lines.
 
     A head of more than `most` characters is yielded without its language.
     """
+    from markdown_it import MarkdownIt
+
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for token in _parser().parse(text):
+    for token in MarkdownIt().disable("inline").parse(text):  # for speed
         if token.type == "fence" and token.map:
             top, bottom = token.map[0], token.map[1] - 1
             head, marks = lines[top], lines[bottom].strip(" \t>")

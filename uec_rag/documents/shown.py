@@ -87,7 +87,11 @@ def write_shown(soup: BeautifulSoup) -> None:
         elif (text := _text_of(tag, targets)) is not None:
             write(tag, text)
             changed.append(tag)
-        elif tag.name in _CROSSED_OUT or _is_struck(tag, struck_by):
+        elif (
+            tag.name in _CROSSED_OUT
+            or _STRUCK.search(str(tag.attrs.get("style", "")))
+            or not struck_by.isdisjoint(tag.get_attribute_list("class"))
+        ):
             tag.name = "span" if tag.name in _CROSSED_OUT else tag.name
             for string in filter(has_words, [*tag.strings]):
                 string.replace_with(struck(string))
@@ -97,11 +101,6 @@ def write_shown(soup: BeautifulSoup) -> None:
         if item is not None and next(string for string in item.strings if string.strip()) is text:
             item["data-numbered"] = ""
         text.replace_with(text.replace(OWN_NUMBER, ""))
-
-
-def _is_struck(tag: Tag, classes: set[str]) -> bool:
-    is_styled = _STRUCK.search(str(tag.attrs.get("style", "")))
-    return bool(is_styled) or not classes.isdisjoint(tag.get_attribute_list("class"))
 
 
 def write(tag: Tag, text: str) -> None:

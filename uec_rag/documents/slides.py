@@ -58,18 +58,13 @@ def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) ->
             if table := table_of(spread(rows), header=0 if pairs else None, pairs=pairs):
                 yield table
         elif shape._element.tag == _PICTURE:
-            yield from _described(shape._element, left_out)
+            properties = shape._element.find(".//{*}cNvPr")
+            text = properties.get("descr", "").strip()
+            is_content = properties.find(".//{*}decorative") is None
+            left_out["image without alternative text"] += is_content and not text
+            yield text
         else:
             yield from _drawn(shape, left_out)
-
-
-def _described(picture: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
-    """Yield the alternative text of a picture."""
-    properties = picture.find(".//{*}cNvPr")
-    text = properties.get("descr", "").strip()
-    if not text and properties.find(".//{*}decorative") is None:
-        left_out["image without alternative text"] += 1
-    yield text
 
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401

@@ -31,11 +31,10 @@ def read_subtitles(text: str, form: str) -> Content:
                 lines.append(line)
             line_before = line
         size = sum(map(len, lines))
-        if size > _LONGEST or (size > _SECTION and _SENTENCE.search(line_before)):
+        is_end = size > _SECTION and _SENTENCE.search(line_before)
+        if size > _LONGEST or is_end or (lines and caption is captions[-1]):
             blocks += [Heading(f"{start} to {_time(caption.end)}", 2), _joined(lines)]
             lines, start = [], ""
-    if lines:
-        blocks += [Heading(f"{start} to {_time(captions[-1].end)}", 2), _joined(lines)]
     return Content([Page(blocks)])
 
 

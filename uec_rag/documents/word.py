@@ -73,11 +73,10 @@ def read_docx(data: bytes) -> Content:
         style_map=_STYLES,
     )
     for message in result.messages:
-        if ignored := re.match(r"An unrecognised element was ignored: ([\w:]+)$", message.message):
-            if not _NOTHING.fullmatch(ignored[1]):
-                left_out[_NAMES.get(ignored[1], f"element {ignored[1]}")] += 1
-        elif "w:sym" in message.message:
-            left_out["symbol of an unknown font"] += 1
+        left_out["symbol of an unknown font"] += "w:sym" in message.message
+        ignored = re.match(r"An unrecognised element was ignored: ([\w:]+)$", message.message)
+        if ignored and not _NOTHING.fullmatch(ignored[1]):
+            left_out[_NAMES.get(ignored[1], f"element {ignored[1]}")] += 1
     repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
     blocks: list[Block] = [repeated, *html_blocks(result.value, pairs=True)]
     return Content([Page(blocks)], left_out=left_out)
