@@ -87,7 +87,6 @@ def _content_of(root: Path, source: str) -> bytes:
 
 
 def _reason_of(error: Exception) -> str:
-    """Describe why a file cannot be read."""
     if isinstance(error, NotRegularError):
         return f"is {error.strerror}"
     why = (isinstance(error, OSError) and error.strerror) or plain(str(error))

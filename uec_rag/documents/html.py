@@ -302,7 +302,6 @@ def _text(tag: Tag) -> str:
 
 
 def _span(cell: Tag, name: str) -> int:
-    """Return how many rows or columns a cell spans."""
     count = to_integer(str(cell.get(name, "1")).strip(), 1)
     return max(1, min(count, _WIDEST) if name == "colspan" else count)
 

@@ -130,7 +130,6 @@ def _blocks(tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str])
 
 
 def _with_headings(block: str) -> Iterator[Block]:
-    """Yield what a block of HTML shows, with its headings."""
     end = 0
     for heading in _HEADING.finditer(block):
         yield block[end : heading.start()].strip()
@@ -251,7 +250,6 @@ def _value(value: object) -> object:
 
 
 def _show(tag: re.Match[str]) -> str:
-    """Return what of a template's tag is shown."""
     return "".join(f"{' '.join(value.split())} " for _, value in _ARGUMENT.findall(tag[0]))
 
 
@@ -441,12 +439,8 @@ def without_myst(text: str) -> str:
             result += texts
             is_head = match[2] is not None
         elif not _LABEL.fullmatch(line):
-            result.append(_CODE_OR_ROLE.sub(_shown_role, line))
+            result.append(_CODE_OR_ROLE.sub(lambda part: part[1] or shown_of_role(part[3]), line))
     return tidy_lines("\n".join(result))
-
-
-def _shown_role(code_or_role: re.Match[str]) -> str:
-    return code_or_role[1] or shown_of_role(code_or_role[3].strip())
 
 
 def _opened(

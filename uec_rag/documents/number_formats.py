@@ -232,7 +232,6 @@ def _letters(tokens: Sequence[_Token]) -> list[str]:
 
 
 def _part(token: _Token, letter: str, moment: datetime, seconds: Decimal) -> str:
-    """Return what a part of a date or of a time shows."""
     size = len(token.text)
     if token.kind == "half":
         return token.text.split("/")[moment.hour >= 12]

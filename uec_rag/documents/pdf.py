@@ -77,7 +77,6 @@ def read_pdf(data: bytes) -> Content:
 
 
 def _larger_sizes(pages: list[list[Line]]) -> list[float]:
-    """Return the sizes of headings, the largest first."""
     sizes = Counter[float]()
     for lines in pages:
         for line, size in lines:

@@ -171,6 +171,7 @@ def to_integer(value: object, usual: int = 0) -> int:
 
 def shown_of_role(text: str) -> str:
     """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
+    text = text.strip()
     text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
     return text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!@")
 

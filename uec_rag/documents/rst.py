@@ -79,7 +79,6 @@ class _Shown(Directive):
 
 
 def _role(name: str, rawtext: str, text: str, *_: object, **__: object) -> Any:  # noqa: ANN401
-    """Show a role as Sphinx does."""
     text_shown = shown_of_role(" ".join(text.replace("\0", "").split()))
     return [nodes.inline(rawtext, text_shown)], []
 

@@ -202,7 +202,10 @@ def _is_hidden(tag: Tag, targets: set[str]) -> bool:
     is_panel = tag.attrs.get("aria-hidden") == "true" and tag.name in (*_PIECES, "section")
     is_styled = _HIDDEN.search(style) or _CLIPPED.match(style)
     if is_marked or is_panel or is_styled or _has_hiding_class(tag):
-        return not _is_opened(tag, targets) and tag.find(["h1", "main", "math"]) is None
+        before = tag.find_previous_sibling()
+        is_target = tag.get("role") == "tabpanel" or tag.get("id") in targets
+        is_opened = is_target or (before is not None and before.name in _OPENERS)
+        return not is_opened and tag.find(["h1", "main", "math"]) is None
     if (size := _SIZE.search(style)) and size[1]:
         for text in tag.find_all(string=True):  # what is within may have a size of its own
             if text.find_parent(style=_SIZE) is tag:
@@ -216,12 +219,6 @@ def _has_hiding_class(tag: Tag) -> bool:
     classes = {*tag.get_attribute_list("class")} - {None}
     names = classes - _HIDING
     return names < classes and not any(":" in name or name.startswith("d-") for name in names)
-
-
-def _is_opened(tag: Tag, targets: set[str]) -> bool:
-    before = tag.find_previous_sibling()
-    is_below = before is not None and before.name in _OPENERS
-    return is_below or tag.get("role") == "tabpanel" or tag.get("id") in targets
 
 
 def _box(tag: Tag) -> str | None:

@@ -68,7 +68,6 @@ def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) ->
 
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
-    """Yield the texts of charts and SmartArt."""
     drawings = shape._element.iter(*_DRAWINGS)
     ids = [drawing.get(f"{R}id") or drawing.get(f"{R}dm") for drawing in drawings]
     for id_ in filter(None, ids):
