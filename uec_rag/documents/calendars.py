@@ -48,9 +48,8 @@ def events_of(text: str, method: str = "") -> list[Block]:
     blocks = list[Block]()
     for event, part in events:
         subject = Heading(str(event.get("SUMMARY", "Event")), 2)
-        blocks += [subject] * (len(events) > 1) + [
-            "\n".join(_lines(event, method or str(part.get("METHOD", ""))))
-        ]
+        lines = _lines(event, method or str(part.get("METHOD", "")))
+        blocks += [*[subject] * (len(events) > 1), "\n".join(lines)]
     return [*blocks, Heading("", 2)] if len(events) > 1 else blocks
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _MOST_ABOVE = 6  # headings before the last one
 
-
 MOST_CELLS = 500_000
 """The largest number of cells in a table whose cells span others."""
 
@@ -216,12 +215,8 @@ class Document:
         tuples = (section.path for section in self.sections)
         paths = {path[:end] for path in tuples for end in range(len(path) + 1)}
         ends = Counter(path[start:] for path in paths for start in range(len(path)))
-        return {
-            path: ": ".join(
-                next((path[n:] for n in range(len(path))[::-1] if ends[path[n:]] == 1), path)
-            )
-            for path in paths
-        }
+        unique = {path: [n for n in range(len(path)) if ends[path[n:]] == 1] for path in paths}
+        return {path: ": ".join(path[max(unique[path], default=0) :]) for path in paths}
 
 
 def deeper(blocks: Iterable[Block], by: int) -> list[Block]:

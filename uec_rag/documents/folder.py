@@ -410,14 +410,11 @@ class _Process:
 def _start(root: Path, seconds: float) -> "subprocess.Popen[bytes]":
     home = str(Path(__file__).parents[2])
     paths = json.dumps([*filter(None, sys.path), home])
-    return subprocess.Popen(
-        [sys.executable, "-I", "-c", _CODE, paths, root, str(seconds)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        # The address space of a thread pool would count towards the memory limit.
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
+    command = [sys.executable, "-I", "-c", _CODE, paths, str(root), str(seconds)]
+    # The address space of a thread pool would count towards the memory limit.
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, env=env)
 
 
 def serve() -> None:

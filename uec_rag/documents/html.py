@@ -226,14 +226,8 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
     for key in root.find_all(_KEYS):  # "Ctrl" and "A" are not one word
         if isinstance(after := key.next_sibling, Tag) and after.name in _KEYS:
             key.insert_after(" ")
-    writer: Any = _Writer(
-        strip=["a"],
-        bullets="*",
-        escape_asterisks=False,
-        escape_underscores=False,
-        wrap=True,
-        wrap_width=None,
-    )
+    unescaped: dict[str, Any] = {"escape_asterisks": False, "escape_underscores": False}
+    writer: Any = _Writer(strip=["a"], bullets="*", wrap=True, wrap_width=None, **unescaped)
     text, blocks, end = writer.process_tag(root, parent_tags=set()), list[Block](), 0
     for mark in _MARK.finditer(text):
         blocks += filter(None, [tidy_lines(text[end : mark.start()]).strip("\n")])

@@ -104,19 +104,16 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
         title = heading or page or name or document.source
-        metadata = {"page": section.page, "document_title": name or None, "start_index": start}
+        known = {"page": section.page, "document_title": name or None, "start_index": start}
         above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
         is_bare = chunk == section.heading  # a heading with nothing below it
         text = heading if is_bare else f"{heading}\n\n{chunk}".strip()
         for outer in reversed((name, *above)):
             if not mentions(text, outer):
                 text = f"{outer}\n\n{text}"
-        yield Passage(
-            id=f"{document.source}#{mark}",
-            text=text.strip(),
-            metadata={**of_file, "source": document.source, "title": title}
-            | {key: value for key, value in metadata.items() if value is not None},
-        )
+        metadata = {**of_file, "source": document.source, "title": title}
+        metadata |= {key: value for key, value in known.items() if value is not None}
+        yield Passage(f"{document.source}#{mark}", text.strip(), metadata)
 
 
 def anchor(heading: str) -> str:

@@ -47,18 +47,16 @@ def gather_corpus(passages: int) -> list[Document]:
         The same documents on each call. Sources are dotted names ("textwrap.dedent"), or
         "topics/with" for the output of `help("with")`.
     """
-    topics = _first(_topics(), passages // 4)
-    return [*topics, *_first(_docstrings(), passages - passages // 4)]
+    topics = passages // 4
+    return [*_first(_topics(), topics), *_first(_docstrings(), passages - topics)]
 
 
-def _first(documents: Iterable[Document], passages: int) -> list[Document]:
-    gathered = []
+def _first(documents: Iterable[Document], passages: int) -> Iterator[Document]:
     for document in documents:
         if passages <= 0:
-            break
+            return
         passages -= len(passages_of([document], size=CHUNK_SIZE))
-        gathered.append(document)
-    return gathered
+        yield document
 
 
 def _topics() -> Iterator[Document]:

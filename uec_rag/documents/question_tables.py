@@ -169,12 +169,10 @@ def _split(label: str, index_names: Collection[str]) -> list[str]:
         return [whole]
     texts, names, start = _texts(label), list[str](), 0
     while start < len(texts):
-        end = next(
-            (end for end in _ends(texts, start) if _name(texts, start, end) in index_names), 0
-        )
+        ends = (end for end in _ends(texts, start) if _name(texts, start, end) in index_names)
         # What is not known goes on to the next separator that is not blank.
         marks = (n for n in range(start + 1, len(texts), 2) if texts[n].strip())
-        end = end or next(marks, len(texts))
+        end = next(ends, 0) or next(marks, len(texts))
         names += [_name(texts, start, end)]
         start = end + 1
     nonempty = [name for name in names if name]

@@ -46,14 +46,8 @@ def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) ->
         elif shape.has_text_frame:
             yield _text(shape.text_frame)
         elif shape.has_table:
-            rows = [
-                [
-                    (_text(c.text_frame), c.span_height, c.span_width)
-                    for c in row.cells
-                    if not c.is_spanned
-                ]
-                for row in shape.table.rows
-            ]
+            cells = [[c for c in row.cells if not c.is_spanned] for row in shape.table.rows]
+            rows = [[(_text(c.text_frame), c.span_height, c.span_width) for c in r] for r in cells]
             pairs = not shape.table.first_row and len(shape.table.columns) == 2
             if table := table_of(spread(rows), header=0 if pairs else None, pairs=pairs):
                 yield table

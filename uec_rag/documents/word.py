@@ -67,11 +67,8 @@ def read_docx(data: bytes) -> Content:
     left_out = Counter[str]()
     rewritten, around = _rewrite(unzip(data), left_out)
     # By default, images are embedded as base64.
-    result = mammoth.convert_to_html(
-        rewritten,
-        convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
-        style_map=_STYLES,
-    )
+    no_image = mammoth.images.img_element(lambda image: {"src": ""})
+    result = mammoth.convert_to_html(rewritten, convert_image=no_image, style_map=_STYLES)
     for message in result.messages:
         left_out["symbol of an unknown font"] += "w:sym" in message.message
         ignored = re.match(r"An unrecognised element was ignored: ([\w:]+)$", message.message)

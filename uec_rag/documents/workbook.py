@@ -172,8 +172,5 @@ def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -
     columns_used = {n for row in grid for n, value in enumerate(row) if value} if columns else set()
     left_out["hidden column"] += len(columns & columns_used)
     left_out["hidden row"] += sum(n in rows and any(row) for n, row in enumerate(grid))
-    return [
-        [value for c, value in enumerate(row) if c not in columns] if columns else row
-        for r, row in enumerate(grid)
-        if r not in rows
-    ]
+    shown = [row for n, row in enumerate(grid) if n not in rows]
+    return [[value for n, value in enumerate(row) if n not in columns] for row in shown]
