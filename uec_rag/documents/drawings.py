@@ -38,10 +38,8 @@ def _chart_table(chart: Element) -> Table | None:
             categories.setdefault(place, category)
     if sum(map(len, columns)) * len(columns) > MOST_CELLS:
         raise ValueError(f"it has a chart of more than {MOST_CELLS:,} values")
-    rows = [
-        (categories.get(place, ""), *(column.get(place, "") for column in columns))
-        for place in sorted({*categories}.union(*columns))
-    ]
+    places = sorted({*categories}.union(*columns))
+    rows = [tuple(column.get(n, "") for column in (categories, *columns)) for n in places]
     axis = " ".join(_texts(chart.find(f".//{_C}catAx/{_C}title")))
     header = (axis.strip() or ("Category" if categories else ""), *names)
     return Table((title,) if title else (), header, (*rows,)) if columns else None

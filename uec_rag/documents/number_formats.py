@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import lru_cache
 from math import isfinite
+from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
 _LONGEST = 255  # characters of a format, as in Excel
@@ -28,10 +28,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d{1,20}(?:\.\d{1,20})?)")
-_HOLDS = {
-    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
-    **{"=": operator.eq, "<>": operator.ne},
-}
+_HOLDS = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
 # What `strftime` calls a letter that is there once, twice and so on.
 _CODES = {
     **{"y": ("%y", "%y", "%Y"), "m": ("%m", "%m", "%b", "%B"), "d": ("%d", "%d", "%a", "%A")},

@@ -27,8 +27,7 @@ def read_office(data: bytes, form: str) -> Content:
 def tables_with_spans(data: bytes, form: str) -> list[Sequence[Block]]:
     """Return what each table of a file holds, nothing of those without merged cells."""
     tables = [part.table for part in _parse(data, form).blocks if part.table is not None]
-    slots = [chain(*table.grid) for table in tables]
-    is_merged = [any(slot.cell is None for slot in of_table) for of_table in slots]
+    is_merged = (any(slot.cell is None for slot in chain(*table.grid)) for table in tables)
     merged = zip(tables, is_merged, strict=True)
     return [[*_table(table, Counter())] if spans else [] for table, spans in merged]
 

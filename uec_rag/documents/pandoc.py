@@ -94,14 +94,9 @@ def _convert(data: bytes, form: str) -> tuple[str, str]:
     from pypandoc import get_pandoc_path
 
     command = [get_pandoc_path(), "--sandbox", "--standalone", "--mathjax", "--wrap=none"]
+    command += [f"--from={form}", "--to=html", "+RTS", f"-M{_MEMORY}", "-RTS"]
     try:
-        process = subprocess.run(
-            [*command, f"--from={form}", "--to=html", "+RTS", f"-M{_MEMORY}", "-RTS"],
-            input=data,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        process = subprocess.run(command, input=data, capture_output=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         raise ValueError(f"pandoc took longer than {_SECONDS} seconds") from None
     message = process.stderr.decode("utf-8", "replace")

@@ -150,7 +150,7 @@ _Fence: TypeAlias = tuple[int, int, int, str, str]
 def _fences(text: str, longest: int) -> Iterator[_Fence]:
     """Yield, for each block of code, the offsets of its head, code and tail, and these two lines.
 
-    A head of more than `most` characters is yielded without its language.
+    A head of more than `longest` characters is yielded without its language.
     """
     from markdown_it import MarkdownIt
 

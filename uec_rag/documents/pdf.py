@@ -35,15 +35,11 @@ _MINUS = "-\u2013\u2212"
 _LABEL = re.compile(r"\d{1,3}(?=[^\W\d_])")  # of a note at the foot of a page
 _NUMBER = re.compile(r"(?:[\dA-Z.]{1,20}(?:\s|$))?")
 # Accents that stand apart before their letters, as in PDFs of TeX.
-_ACCENTS = dict(
-    zip(
-        "\u00a8\u00b4\u02c6\u02dc\u02c7\u02d8\u02d9\u02da\u02dd\u00af",
-        "\u0308\u0301\u0302\u0303\u030c\u0306\u0307\u030a\u030b\u0304",
-        strict=True,
-    )
-)
+_SPACING = "\u00a8\u00b4\u02c6\u02dc\u02c7\u02d8\u02d9\u02da\u02dd\u00af"
+_COMBINING = "\u0308\u0301\u0302\u0303\u030c\u0306\u0307\u030a\u030b\u0304"
+_ACCENTS = dict(zip(_SPACING, _COMBINING, strict=True))
 Line = tuple[str, float]  # and the size of its letters
-_APART = re.compile(rf"([{''.join(_ACCENTS)}]) ?([^\W\d_])|(?<=\w)(`)([aeiou])|([cCsStT])(\u00b8)")
+_APART = re.compile(rf"([{_SPACING}]) ?([^\W\d_])|(?<=\w)(`)([aeiou])|([cCsStT])(\u00b8)")
 
 
 def read_pdf(data: bytes) -> Content:

@@ -139,11 +139,8 @@ def _without_metadata(passage: Passage) -> Passage:
 
 
 def _asks_for(question: str, answer: str, shortest: int) -> bool:
-    return (
-        _SHORTEST_QUESTION <= len(question) <= _LONGEST_QUESTION
-        and len(answer) >= shortest
-        and has_words(question)
-    )
+    is_long = len(question) >= _SHORTEST_QUESTION and len(answer) >= shortest
+    return is_long and len(question) <= _LONGEST_QUESTION and has_words(question)
 
 
 def _words(text: str) -> str:

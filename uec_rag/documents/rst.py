@@ -21,7 +21,7 @@ _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
 _INCLUDED = re.compile(r"^[ \t]*\.\.[ \t]+(?:literal)?include[ \t]*::", re.MULTILINE)
 _PIECE = re.compile(r"\S.{0,1500}(?!\S)|\S{1,1500}")
-_LONGEST_LINE = 5_000  # characters
+_LONG_LINE = re.compile(r"^.{5001,}$", re.MULTILINE)
 _CODE = "code code-block sourcecode doctest testcode prompt graphviz mermaid"
 # Directives of which only the content is shown, and those of which nothing is.
 _UNNAMED = f"cssclass ifconfig only rst-class glossary tabularcolumns {_CODE}"
@@ -86,10 +86,7 @@ def _role(name: str, rawtext: str, text: str, *_: object, **__: object) -> Any: 
 def read_rst(text: str) -> Content:
     """Read reStructuredText."""
     # docutils takes the square of the length of a line, and refuses 10,000 characters.
-    text = "\n".join(
-        line if len(line) <= _LONGEST_LINE else "\n\n".join(_PIECE.findall(line))
-        for line in text.split("\n")
-    )
+    text = _LONG_LINE.sub(lambda line: "\n\n".join(_PIECE.findall(line[0])), text)
     for name in {name.lower() for name in _ROLE.findall(text)} - en.roles.keys():
         roles.register_local_role(name, _role)
     names = {name.lower() for name in _DIRECTIVE.findall(text)} - en.directives.keys()

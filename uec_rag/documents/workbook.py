@@ -161,9 +161,8 @@ def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -
     is_filtered = _FILTER.search(xml) is not None
     for kind, attributes_text in _LINE.findall(xml):
         attributes = _attributes(attributes_text) if b"hidden" in attributes_text else {}
-        if attributes.get(b"hidden") not in (b"1", b"true"):
-            continue
-        if attributes.get(b"outlineLevel", b"0") != b"0":  # LibreOffice writes 0 everywhere
+        is_outlined = attributes.get(b"outlineLevel", b"0") != b"0"  # LibreOffice writes 0 anywhere
+        if is_outlined or attributes.get(b"hidden") not in (b"1", b"true"):
             continue
         if kind == b"col":
             columns |= {*range(int(attributes[b"min"]) - 1, min(int(attributes[b"max"]), width))}
