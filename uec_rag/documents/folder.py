@@ -294,20 +294,16 @@ def list_files(
 
 def _is_read(folder: Folder, source: str, suffix: str) -> bool:
     """Return whether a file is read, by its suffix or what it contains, and the libraries here."""
-    reader = READERS.get(suffix)
-    try:
-        if reader is not None and (sign := SIGNS.get(suffix)) is not None:
-            with open_regular(Path(os.path.realpath(folder.root / source))) as file:
-                reader = reader if sign.search(file.read(_SEEN)) else None
-    except OSError:
-        pass  # which reading it will tell
-    if reader is None:
+    if suffix not in READERS:
         return False
-    library = LIBRARIES.get(reader.partition(":")[0])
-    if library is not None and find_spec(library) is None:
-        folder.missing.append(source)
-        return False
-    return True
+    if sign := SIGNS.get(suffix):
+        with suppress(OSError), open_regular(Path(os.path.realpath(folder.root / source))) as file:
+            if not sign.search(file.read(_SEEN)):
+                return False  # of an error, reading it will tell
+    library = LIBRARIES.get(READERS[suffix].partition(":")[0])
+    is_missing = library is not None and find_spec(library) is None
+    folder.missing += [source] * is_missing
+    return not is_missing
 
 
 def list_first(files: Collection[str]) -> str:

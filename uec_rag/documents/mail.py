@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
-from email.message import EmailMessage, Message
+from email.message import Message
 from typing import Any
 
 from uec_rag.documents.calendars import SUBJECT, events_of
@@ -35,7 +35,6 @@ def read_email(data: bytes) -> Content:
     if max(map(data.count, (b"boundary=", b"message/rfc822"))) > _MOST_PARTS:
         raise ValueError(f"it has more than {_MOST_PARTS} parts")
     message = message_from_bytes(data, policy=policy.default)
-    assert isinstance(message, EmailMessage)
     attached = list[str]()
     blocks: list[Block] = [_head(message)]
     for block in _blocks(message, attached):

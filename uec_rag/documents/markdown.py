@@ -16,14 +16,14 @@ from html import unescape
 from importlib.util import find_spec
 from itertools import takewhile
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from uec_rag.base.text import ATTRIBUTES
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
 from uec_rag.documents.plain_text import fenced, raised, shown_of_role, tidy_lines
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
 
 # Attributes of elements in Python-Markdown, "[Start](a.md){ .md-button }", unlike "x_{i=1}"; and
 # icons.
@@ -79,8 +79,6 @@ def read_mdx(text: str) -> Content:
 
 def read_markdown(text: str) -> Content:
     """Read Markdown."""
-    from markdown_it import MarkdownIt
-
     values, text = _split_front_matter(text)
     text = with_notes_below(with_definitions(without_myst(text)))
     lines = _without_block_markers(text.split("\n"))

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
+from pypdfium2 import PdfDocument, raw
+
 from uec_rag.documents.document import Block, Content, Heading, Page
 from uec_rag.documents.plain_text import has_words, plain, raised
 
@@ -44,8 +46,6 @@ _APART = re.compile(rf"([{_SPACING}]) ?([^\W\d_])|(?<=\w)(`)([aeiou])|([cCsStT])
 
 def read_pdf(data: bytes) -> Content:
     """Read the pages, cut at the headings of the outline or, if there is none, at larger lines."""
-    from pypdfium2 import PdfDocument, raw
-
     unread = 0
     with PdfDocument(data) as pdf:
         pdf.init_forms()
@@ -112,26 +112,24 @@ class _Shown:
     """The characters of a page, and where they are shown."""
 
     def __init__(self, textpage: Any) -> None:  # noqa: ANN401
-        from pypdfium2 import raw
-
-        self._raw, self._page, self.text = raw, textpage, textpage.get_text_range()
+        self._page, self.text = textpage, textpage.get_text_range()
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._box = [ctypes.c_double() for _ in range(4)]
 
     def size(self, place: int) -> float:
         """Return the size of a character's letters on the page."""
-        matrix, size = self._raw.FS_MATRIX(), self._raw.FPDFText_GetFontSize(self._page, place)
-        is_known = self._raw.FPDFText_GetMatrix(self._page, place, matrix)
+        matrix, size = raw.FS_MATRIX(), raw.FPDFText_GetFontSize(self._page, place)
+        is_known = raw.FPDFText_GetMatrix(self._page, place, matrix)
         return float(size * (math.hypot(matrix.c, matrix.d) if is_known else 1))
 
     def origin(self, place: int) -> tuple[float, float]:
         """Return where a character begins, on its line."""
-        self._raw.FPDFText_GetCharOrigin(self._page, place, self._x, self._y)
+        raw.FPDFText_GetCharOrigin(self._page, place, self._x, self._y)
         return self._x.value, self._y.value
 
     def _edges(self, place: int) -> tuple[float, float]:
         """Return the right and the lower edge of what a character draws."""
-        self._raw.FPDFText_GetCharBox(self._page, place, *self._box)
+        raw.FPDFText_GetCharBox(self._page, place, *self._box)
         return self._box[1].value, self._box[2].value
 
     def blank_before(self, following: list[int], line: list[int], size: float) -> str | None:

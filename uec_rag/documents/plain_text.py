@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 
 import regex
 
@@ -82,11 +83,9 @@ def _guess(data: bytes) -> tuple[str, list[str]]:
     if 2 * bad < good or (bad == good == data.count(b"\xfe") + data.count(b"\xff") and bad < 4):
         return text, [f"has {bad:,} bytes that are not UTF-8, which were replaced"]
     encoding = "cp1252"
-    try:
+    with suppress(ImportError):
         from charset_normalizer import from_bytes
-    except ImportError:
-        pass
-    else:
+
         lines = (line for line in data.splitlines() if not line.isascii())
         best = from_bytes(b"\n".join(lines)[:_GUESSED_FROM], cp_isolation=[*_LEGACY]).best()
         is_western = best is None or best.encoding in ("cp1250", "cp1254")

@@ -6,19 +6,16 @@ import csv
 import io
 import json
 import re
+from _csv import Reader
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from uec_rag.documents.document import Content, Page, table_of, tables_of
 from uec_rag.documents.plain_text import decode
-
-if TYPE_CHECKING:
-    from _csv import Reader
 
 _SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
 _SEPARATOR = re.compile(r'"?sep=(.)"?(?=\n)', re.IGNORECASE)

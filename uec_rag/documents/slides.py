@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pptx import Presentation
+
 from uec_rag.documents.archive import A, R, choose_alternatives, parse_xml, unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of
 from uec_rag.documents.drawings import drawn_text
@@ -19,8 +21,6 @@ _PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"
 
 def read_pptx(data: bytes) -> Content:
     """Read one page per slide, headed by its title, with texts, tables and speaker notes."""
-    from pptx import Presentation
-
     unzip(data)
     pages, left_out = [], Counter[str]()
     for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, start=1):

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from html import unescape
 
+from webvtt import WebVTT
+
 from uec_rag.documents.document import Block, Content, Heading, Page
 
 _SECTION, _LONGEST = 500, 700  # characters after which a section ends with a sentence, or anyway
@@ -18,8 +20,6 @@ _MARKUP = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 
 def read_subtitles(text: str, form: str) -> Content:
     """Read subtitles of a format, "vtt" or "srt": sections are headed by their times."""
-    from webvtt import WebVTT
-
     captions = WebVTT.from_buffer(io.StringIO(text), format=form).captions
     if not captions and text.strip().removeprefix("WEBVTT").strip():
         raise ValueError("it has no subtitles")

@@ -9,6 +9,7 @@ import zipfile
 from collections import Counter
 from contextlib import suppress
 
+import mammoth
 from lxml import etree
 
 from uec_rag.documents.archive import (
@@ -62,8 +63,6 @@ p[style-name^='toc '] => !
 
 def read_docx(data: bytes) -> Content:
     """Read the headings of a Word document, the texts below them, and its headers and footers."""
-    import mammoth
-
     left_out = Counter[str]()
     rewritten, around = _rewrite(unzip(data), left_out)
     # By default, images are embedded as base64.

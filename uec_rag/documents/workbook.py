@@ -11,6 +11,11 @@ from html import unescape
 from typing import Any
 from zipfile import ZipFile
 
+from openpyxl import load_workbook
+from openpyxl.packaging.relationship import get_dependents, get_rels_path
+from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
+from openpyxl.utils.datetime import MAC_EPOCH, to_excel
+
 from uec_rag.documents.archive import replaced, unzip
 from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, tables_of
 from uec_rag.documents.number_formats import show
@@ -51,9 +56,6 @@ def read_xlsx(data: bytes) -> Content:
 
     What is hidden is left out, but for rows that a filter or an outline hides, which come and go.
     """
-    from openpyxl import load_workbook
-    from openpyxl.utils import range_boundaries
-
     blocks, left_out = list[Block](), Counter[str]()
     archive = unzip(data)
     parts = {name: archive.read(name) for name in archive.namelist() if name.endswith(".xml")}
@@ -89,8 +91,6 @@ def read_xlsx(data: bytes) -> Content:
 
 def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
     """Return the value of a cell as its format shows it."""
-    from openpyxl.utils.datetime import MAC_EPOCH, to_excel
-
     value = cell.value
     if value is None:
         return ""
@@ -104,9 +104,6 @@ def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
 
 def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the rows and columns of a sheet's links, and where they lead."""
-    from openpyxl.packaging.relationship import get_dependents, get_rels_path
-    from openpyxl.utils.cell import coordinate_to_tuple
-
     part, links = get_rels_path(path), [*map(_attributes, _LINK.findall(xml))]
     relations = get_dependents(archive, part) if part in archive.namelist() else ()
     targets = {relation.Id.encode(): relation.Target for relation in relations}
@@ -127,8 +124,6 @@ def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> i
 
     They have no value or, if the file asks to be calculated `on_load`, the 0 that tools write.
     """
-    from openpyxl.utils.cell import coordinate_to_tuple
-
     count = 0
     for head, value in _FORMULA.findall(xml):
         attributes = _attributes(head)
