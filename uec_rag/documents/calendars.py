@@ -126,7 +126,6 @@ def _recurrence(event: _Event) -> str:
 
 
 def _rule(rule: Mapping[str, list[Any]], zone: Any) -> str:  # noqa: ANN401
-    """Return a rule of recurrence in words."""
     kind = str(next(iter(rule.get("FREQ", [])), "")).upper()
     interval = next(iter(rule.get("INTERVAL", [])), 1)
     unit = _UNITS.get(kind, kind.lower())

@@ -163,8 +163,7 @@ class Folder:
             warn(visible(f"left out {files}, without a text to index{scan}"))
         partial = [document for document in self.documents if document.left_out]
         for document in partial[:_TOLD]:
-            counts = document.left_out.items()
-            parts = ", ".join(pluralize(number, noun) for noun, number in counts)
+            parts = ", ".join(pluralize(number, noun) for noun, number in document.left_out.items())
             warn(visible(f"left out of {document.source}: {parts}"))
         if partial[_TOLD:]:
             rest_of_files = pluralize(len(partial) - _TOLD, "other file")
@@ -404,8 +403,7 @@ class _Process:
 
 
 def _start(root: Path, seconds: float) -> "subprocess.Popen[bytes]":
-    home = str(Path(__file__).parents[2])
-    paths = json.dumps([*filter(None, sys.path), home])
+    paths = json.dumps([*filter(None, sys.path), str(Path(__file__).parents[2])])
     command = [sys.executable, "-I", "-c", _CODE, paths, str(root), str(seconds)]
     # The address space of a thread pool would count towards the memory limit.
     env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

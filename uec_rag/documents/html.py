@@ -47,8 +47,9 @@ _SELF_CLOSED = re.compile(
 # A section of characters, in which signs are no markup.
 _CHARACTERS = re.compile(r"<!\[CDATA\[((?:[^\]<]++|\](?!\]>)|<(?!!\[CDATA\[))*+)\]\]>")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
-_OF_CONFLUENCE = [f"ac:{name}" for name in ("plain-text-body", "parameter", "task", "task-id")]
-_OF_CONFLUENCE += ["ac:task-status"]
+# What Confluence stores, and what it is in HTML, if anything.
+_OF_CONFLUENCE = {"ac:plain-text-body": "pre", "ac:task": "div", "ac:task-status": ""}
+_OF_CONFLUENCE |= {"ac:parameter": "", "ac:task-id": ""}
 _KEYS = ("button", "code", "kbd", "samp")
 # Addresses that lead nowhere without their site: of other pages of it, or parts of this one.
 _WITHIN = re.compile(
@@ -74,9 +75,8 @@ def read_html(data: bytes) -> Content:
     if title_tag is None and (above := soup.find("h1")) is not None:  # such as in the page's header
         root.insert(0, above.extract())
         title_tag = above
-    blocks = _blocks(root, pairs=False)
-    title = "" if title_tag else title
-    return Content([Page(blocks)], title, notes=notes, text=_without_tags(text))
+    page = Page(_blocks(root, pairs=False))
+    return Content([page], "" if title_tag else title, notes=notes, text=_without_tags(text))
 
 
 def _without_tags(text: str) -> str:
@@ -103,11 +103,9 @@ def _parse(markup: str) -> BeautifulSoup:
     if "<html xmlns" in markup or "<ac:" in markup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")
-    for tag in soup.find_all(_OF_CONFLUENCE) if "<ac:" in markup else ():
-        if tag.name == "ac:plain-text-body":
-            tag.name = "pre"
-        elif tag.name == "ac:task":
-            tag.name = "div"
+    for tag in soup.find_all([*_OF_CONFLUENCE]) if "<ac:" in markup else ():
+        if name := _OF_CONFLUENCE[tag.name]:
+            tag.name = name
         elif tag.name == "ac:task-status":
             tag.replace_with("☒ " if tag.get_text().strip() == "complete" else "☐ ")
         elif tag.get("ac:name") != "title":
@@ -133,11 +131,10 @@ def _tidy(soup: BeautifulSoup) -> None:
 
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element with a page's content, and remove the navigation in it and around it."""
-    body = root = soup.body or soup
+    body = soup.body or soup
     mains = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
     mains = [tag for tag in mains if not any(outer in tag.parents for outer in mains)]
-    if len(mains) == 1:
-        root = mains[0]
+    root = mains[0] if len(mains) == 1 else body
     _drop_navigation(root, is_page=root is body)
     return root
 
@@ -422,9 +419,8 @@ def read_epub(data: bytes) -> Content:
     references = package.iterfind(".//{*}reference[@type='toc']")
     tables = {reference.get("href", "").partition("#")[0] for reference in references}
     items = {item.get("id"): item for item in package.iterfind(".//{*}item")}
-    for reference in package.iterfind(".//{*}itemref"):
-        if (item := items.get(reference.get("idref"))) is None:
-            continue
+    ids = (reference.get("idref") for reference in package.iterfind(".//{*}itemref"))
+    for item in (items[id_] for id_ in ids if id_ in items):
         href = item.get("href", "")
         name = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(href)))
         if name not in book.namelist():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from uec_rag.documents.archive import Element, W
 from uec_rag.documents.plain_text import to_integer
@@ -57,11 +57,8 @@ class Level(NamedTuple):
     style: str = ""
 
 
-class _List(NamedTuple):
-    """A list: its counters, which all lists of one definition share, and its levels."""
-
-    counters: dict[int, int]
-    levels: dict[int, Level]
+_List: TypeAlias = tuple[dict[int, int], dict[int, Level]]
+"""The counters of a list, which all lists of one definition share, and its levels."""
 
 
 class Numbering:
@@ -125,7 +122,7 @@ class Numbering:
             if (start := value_of(override, f"{W}startOverride")) and at in levels:
                 levels[at] = levels[at]._replace(start=to_integer(start))
                 counters.pop(at, None)
-        return _List(counters, levels)
+        return counters, levels
 
 
 def count(level: int, counters: dict[int, int], levels: dict[int, Level]) -> str:

@@ -17,7 +17,6 @@ _SPACES = {name: f"{_OASIS}:{name}:1.0" for name in ("table", "style", "text", "
 _SPACES["draw"] = f"{_OASIS}:drawing:1.0"
 _TABLE, _STYLE, _TEXT, _, _DRAW = (f"{{{space}}}" for space in _SPACES.values())
 _NAME, _REPEATED = f"{_STYLE}name", f"{_TABLE}number-columns-repeated"
-_VISIBILITY = f"{_TABLE}visibility"
 _STYLES = [f"{{{space}}}style-name" for space in _SPACES.values()]
 _DISPLAY = "*/@text:display | */@table:display | */@presentation:visibility"
 # What is hidden by itself. Rows that an outline hides come and go.
@@ -96,9 +95,9 @@ def _leave_out(content: Element, hiding: set[str], left_out: Counter[str]) -> No
 
 def _hide_columns(table: Element) -> int:
     """Leave out the hidden columns of a table; return of how many some cell has a text."""
-    signs = {"collapse": b"1"}
     columns = table.iter(f"{_TABLE}table-column")
-    hidden = b"".join(signs.get(part.get(_VISIBILITY), b"0") * _count(part) for part in columns)
+    signs = ((part.get(f"{_TABLE}visibility") == "collapse", _count(part)) for part in columns)
+    hidden = b"".join((b"1" if is_hidden else b"0") * count for is_hidden, count in signs)
     columns_with_text = set[int]()
     for row in table.iter(f"{_TABLE}table-row") if b"1" in hidden else ():
         end = 0
@@ -118,7 +117,6 @@ def _has_text(element: Element) -> bool:
 
 
 def _count(element: Element) -> int:
-    """Return for how many columns or cells an element stands."""
     return min(to_integer(element.get(_REPEATED), 1), _WIDEST)
 
 

@@ -97,8 +97,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     name = document.title or file_name(document.source)
     headings, has_text = document.headings, {section.path for section in document.sections}
     of_file = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
-    parts = document.sections
-    chunks = [(part, *chunk) for part in parts for chunk in _split(part, suffix, size)]
+    chunks = [(part, *chunk) for part in document.sections for chunk in _split(part, suffix, size)]
     anchors = _anchors(section for section, *_ in chunks)
     for (section, chunk, start), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path

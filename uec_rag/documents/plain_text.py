@@ -10,10 +10,7 @@ from contextlib import suppress
 import regex
 
 # Of what is not UTF-8 nearly all is one of these; those that are named first win a draw.
-_LEGACY = (
-    *("cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256"),
-    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
-)
+_LEGACY = "cp1252 cp1250 cp1251 koi8_r cp1253 cp1254 cp1255 cp1256 cp932 euc_jp gb18030 big5 cp949"
 # Western texts often read as well in cp1250 and cp1254, which these languages have.
 _NOT_WESTERN = ("Croatian", "Czech", "Hungarian", "Polish", "Slovak", "Slovene", "Turkish")
 _GUESSED_FROM = 50_000  # bytes
@@ -64,11 +61,9 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
         raise ValueError("it is not a text file")
     notes = list[str]()
     for encoding in ("utf-16",) if is_utf_16 else ("utf-8-sig", declared or "utf-8"):
-        try:
+        with suppress(UnicodeDecodeError, LookupError):
             text = data.decode(encoding)
             break
-        except (UnicodeDecodeError, LookupError):
-            pass
     else:
         if is_utf_16:
             raise ValueError("it begins as UTF-16 does, and goes on otherwise")
@@ -87,7 +82,7 @@ def _guess(data: bytes) -> tuple[str, list[str]]:
         from charset_normalizer import from_bytes
 
         lines = (line for line in data.splitlines() if not line.isascii())
-        best = from_bytes(b"\n".join(lines)[:_GUESSED_FROM], cp_isolation=[*_LEGACY]).best()
+        best = from_bytes(b"\n".join(lines)[:_GUESSED_FROM], cp_isolation=_LEGACY.split()).best()
         is_western = best is None or best.encoding in ("cp1250", "cp1254")
         if best is not None and (not is_western or best.language in _NOT_WESTERN):
             encoding = best.encoding

@@ -19,9 +19,8 @@ NULL = frozenset({"", "nan", "-nan", "null", "<na>", "n/a", "#n/a", "na", "nat",
 
 _NOTHING = "- -- \u2013 \u2014 \u2212 none nothing no nil void empty () [] {} \u2205 unanswerable"
 _NOTHING += " unanswered keine nichts aucun aucune rien ninguno ninguna nada nessuno niente nenhum"
-_NOTHING += (
-    " geen niets ingen inget brak \u043d\u0435\u0442 \u65e0 \u6ca1\u6709 \u306a\u3057 \uc5c6\uc74c"
-)
+_NOTHING += " geen niets ingen inget brak \u043d\u0435\u0442"
+_NOTHING += " \u65e0 \u6ca1\u6709 \u306a\u3057 \uc5c6\uc74c"
 _NO_ANSWER = NULL | {*_NOTHING.split(), "no answer", "no answers", "not answerable"}
 _BETWEEN = re.compile(r"(\s*[\n,;|]\s*|\s+)")  # the names in a cell
 _LONGEST_NAME = 60  # words, and what is between them

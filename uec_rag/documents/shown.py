@@ -26,10 +26,7 @@ _UNSEEN = (
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
-_TYPED = (
-    *("text", "number", "email", "tel", "url", "date", "time"),
-    *("datetime-local", "month", "week"),
-)
+_TYPED = "text number email tel url date time datetime-local month week"
 _DAY, _MOST_OPTIONS = re.compile(r"\d{4}-\d\d"), 20
 _ZERO = r"0*\.?0*(?:[a-z%]{1,4})?\s*(?:[;!/]|$)"
 _HIDDEN = re.compile(
@@ -52,10 +49,7 @@ _ICONS = ("img", "svg", "i", "span")
 _CROSSED_OUT = ("del", "s", "strike")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
 _AROUND = [*_BOXES, *_PIECES]
-_OPENING = (
-    *("aria-controls", "data-target", "data-bs-target", "href", "for"),
-    *("popovertarget", "commandfor"),
-)
+_OPENING = "aria-controls data-target data-bs-target href for popovertarget commandfor"
 
 
 def tags_of(root: Tag) -> list[Tag]:
@@ -71,7 +65,7 @@ def is_gone(tag: Tag) -> bool:
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
     tags, changed, explained = tags_of(soup), list[Tag](), set[str]()
-    attributes = ((tag.attrs, key) for tag in tags for key in _OPENING)
+    attributes = ((tag.attrs, key) for key in _OPENING.split() for tag in tags)
     targets = {str(values[key]).lstrip("#") for values, key in attributes if key in values}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
@@ -166,7 +160,7 @@ def _of_form(tag: Tag) -> str | None:
     before = tag.find_previous(string=True)
     blank = "" if before is None or str(before)[-1:].isspace() else " "
     if tag.name == "input":
-        is_text = str(tag.get("type", "text")).lower() in _TYPED
+        is_text = str(tag.get("type", "text")).lower() in _TYPED.split()
         return f"{blank}{tag['value']}" if is_text and tag.get("value") else None
     options = tag.find_all("option")
     selection = [option for option in options if option.has_attr("selected")] or options

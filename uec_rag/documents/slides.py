@@ -15,9 +15,6 @@ from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.plain_text import linked, raised, struck
 
-_DRAWINGS = ("{*}chart", "{*}relIds")
-_PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"
-
 
 def read_pptx(data: bytes) -> Content:
     """Read one page per slide, headed by its title, with texts, tables and speaker notes."""
@@ -51,7 +48,7 @@ def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) ->
             pairs = not shape.table.first_row and len(shape.table.columns) == 2
             if table := table_of(spread(rows), header=0 if pairs else None, pairs=pairs):
                 yield table
-        elif shape._element.tag == _PICTURE:
+        elif shape._element.tag.endswith("}pic"):
             properties = shape._element.find(".//{*}cNvPr")
             text = properties.get("descr", "").strip()
             is_content = properties.find(".//{*}decorative") is None
@@ -62,14 +59,13 @@ def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) ->
 
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
-    drawings = shape._element.iter(*_DRAWINGS)
+    drawings = shape._element.iter("{*}chart", "{*}relIds")
     ids = [drawing.get(f"{R}id") or drawing.get(f"{R}dm") for drawing in drawings]
     for id_ in filter(None, ids):
         text = drawn_text(parse_xml(shape.part.related_part(id_).blob))
         left_out["drawing without text"] += not text
         yield text
-    for _ in shape._element.iter("{*}oleObj"):
-        left_out["embedded object"] += 1
+    left_out["embedded object"] += sum(1 for _ in shape._element.iter("{*}oleObj"))
 
 
 def _text(frame: Any) -> str:  # noqa: ANN401

@@ -25,7 +25,8 @@ def read_subtitles(text: str, form: str) -> Content:
         raise ValueError("it has no subtitles")
     blocks, lines, line_before, start = list[Block](), list[str](), "", ""
     for caption in captions:
-        start = start or _time(caption.start)
+        start = start or caption.start.partition(".")[0]
+        end = caption.end.partition(".")[0]
         for line in _lines(caption.lines):
             if line != line_before:  # which stays on the screen with the next one
                 lines.append(line)
@@ -33,13 +34,9 @@ def read_subtitles(text: str, form: str) -> Content:
         size = sum(map(len, lines))
         is_end = size > _SECTION and _SENTENCE.search(line_before)
         if size > _LONGEST or is_end or (lines and caption is captions[-1]):
-            blocks += [Heading(f"{start} to {_time(caption.end)}", 2), _joined(lines)]
+            blocks += [Heading(f"{start} to {end}", 2), _joined(lines)]
             lines, start = [], ""
     return Content([Page(blocks)])
-
-
-def _time(time: str) -> str:
-    return time.partition(".")[0]
 
 
 def _lines(lines: Sequence[str]) -> Iterator[str]:

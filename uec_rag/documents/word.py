@@ -95,8 +95,7 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
             _simplify(root, _drawn(roots, name), left_out)
             if root.tag in _AROUND:
                 around += [" ".join(_text(paragraph).split()) for paragraph in root.iter(f"{W}p")]
-            _write_numbers(root, numbering)
-            _mark_headings(root, numbering.styles)
+            _mark_paragraphs(root, numbering)
             rewritten[name] = etree.tostring(root, encoding="utf-8")
     return replaced(archive, rewritten), around
 
@@ -183,25 +182,21 @@ def _hoist(root: Element, drawn: dict[str, str]) -> None:
             below.addnext(child)
 
 
-def _write_numbers(root: Element, numbering: Numbering) -> None:
-    """Write the numbers of paragraphs into them, but for those that a tracked change removes."""
-    for paragraph in root.iter(f"{W}p"):
-        properties = paragraph.find(f"{W}pPr")
-        if properties is None or properties.find(f"{W}rPr/{W}del") is not None:
-            continue
-        label = numbering.label(paragraph)
+def _mark_paragraphs(root: Element, numbering: Numbering) -> None:
+    """Write numbers into paragraphs, and give headings the style by which mammoth knows them.
+
+    A heading has an outline level. What a tracked change removes has no number.
+    """
+    for properties in root.iterfind(f".//{W}p/{W}pPr"):
+        owner, level, paragraph = properties.getparent(), "", properties.getparent()
+        is_removed = properties.find(f"{W}rPr/{W}del") is not None
+        label = None if is_removed else numbering.label(paragraph)
         if label is not None and _text(paragraph):
             properties.addnext(_run(f"{OWN_NUMBER}{label} "))
-
-
-def _mark_headings(root: Element, styles: dict[str, Element]) -> None:
-    """Give paragraphs that their outline level makes headings a style by which mammoth knows it."""
-    for paragraph in root.iter(f"{W}p"):
-        owner, level, properties = paragraph, "", paragraph.find(f"{W}pPr")
         for path in (f"{W}pPr/{W}pStyle", *[f"{W}basedOn"] * _DEEPEST):
             level = level or value_of(owner, f"{W}pPr/{W}outlineLvl")
-            owner = styles.get(value_of(owner, path))
-        style = None if properties is None else properties.find(f"{W}pStyle")
+            owner = numbering.styles.get(value_of(owner, path))
+        style = properties.find(f"{W}pStyle")
         if level in "012345" and level and _text(paragraph).strip():
             style = etree.SubElement(properties, f"{W}pStyle") if style is None else style
             style.set(f"{W}val", f"Heading{int(level) + 1}")

@@ -90,7 +90,6 @@ def read_xlsx(data: bytes) -> Content:
 
 
 def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
-    """Return the value of a cell as its format shows it."""
     value = cell.value
     if value is None:
         return ""
