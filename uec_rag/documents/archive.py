@@ -1,7 +1,5 @@
 """Archives of XML, of which Word, PowerPoint, Excel and EPUB files consist."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping

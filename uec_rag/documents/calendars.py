@@ -1,7 +1,5 @@
 """Reading of calendars: their events and tasks, when they recur, and whether they are cancelled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

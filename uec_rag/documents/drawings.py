@@ -1,7 +1,5 @@
 """Charts and diagrams of Word and PowerPoint as tables and texts."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Formulas of Word, PowerPoint and MathML as a line of text: "a/b", "x^2", "√(a+b)"."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

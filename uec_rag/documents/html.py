@@ -4,8 +4,6 @@ It also reads what other readers convert to HTML, and EPUB books, whose chapters
 note moves below the first paragraph that refers to it, with its mark as "[1]".
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Reading of mail: the texts of a message, the messages in it, and invitations; mailboxes."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections import Counter

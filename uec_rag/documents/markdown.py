@@ -3,8 +3,6 @@
 MDX, MyST, Docusaurus, Quarto and footnotes are written plainly.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

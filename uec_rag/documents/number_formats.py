@@ -1,7 +1,5 @@
 """Number formats of workbooks: what a sheet shows for a value, as in ECMA-376, 18.8.30 and 31."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The numbers of paragraphs as Word shows them: "2.1", "(c)", "iv."."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from string import ascii_lowercase

@@ -1,7 +1,5 @@
 """Reading of OpenAPI and Swagger documents: one section for each operation."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """OpenDocument as it is shown: without what it hides, and as text what no library reads."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

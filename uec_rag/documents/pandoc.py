@@ -1,7 +1,5 @@
 """Reading of what pandoc converts: OpenDocument, RTF, LaTeX, Org, AsciiDoc, manual pages, more."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections import Counter

@@ -1,7 +1,5 @@
 """Reading of PDF: its lines, the words that are parted at their ends, and its headings."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import re

@@ -1,7 +1,5 @@
 """Text: its encoding, the characters that are seen, and its cutting into chunks."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

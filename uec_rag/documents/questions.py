@@ -1,7 +1,5 @@
 """Questions generated from the passages of a corpus, if there are no labelled ones."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The readers of all formats, and those of the plainest."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Reading of reStructuredText, with the roles and directives that only Sphinx has."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """The parts of HTML that a browser shows, as text: formulas, boxes, numbers; not what it hides."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from itertools import groupby

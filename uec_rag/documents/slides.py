@@ -1,7 +1,5 @@
 """Reading of PowerPoint slides."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Reading of subtitles and transcripts: what was said, by whom and when."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Sequence

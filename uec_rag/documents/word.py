@@ -1,7 +1,5 @@
 """Reading of Word documents: what mammoth would drop is written as plain text before it reads."""
 
-from __future__ import annotations
-
 import io
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Reading of Excel workbooks, as their sheets are shown."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter
