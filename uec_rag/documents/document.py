@@ -1,7 +1,5 @@
 """The content that a reader extracts from a file, with its tables, and the document it makes."""
 
-from __future__ import annotations
-
 import re
 import sys
 from bisect import bisect_right
@@ -227,7 +225,7 @@ def deeper(blocks: Iterable[Block], by: int) -> list[Block]:
     ]
 
 
-def body_of(passage: Passage) -> str:
+def body_of(passage: "Passage") -> str:
     r"""Return the text of a passage without the titles and headings that it begins with.
 
     Examples

@@ -32,8 +32,7 @@ def _chart_table(chart: Element) -> Table | None:
             continue
         names.append(", ".join(_points(series, "tx").values()) or f"Series {len(names) + 1}")
         columns.append(values)
-        for place, category in _points(series, "cat", "xVal").items():
-            categories.setdefault(place, category)
+        categories = _points(series, "cat", "xVal") | categories
     if sum(map(len, columns)) * len(columns) > MOST_CELLS:
         raise ValueError(f"it has a chart of more than {MOST_CELLS:,} values")
     places = sorted({*categories}.union(*columns))

@@ -125,11 +125,9 @@ class Folder:
         hashes = dict[str, str]()
         for source in self.sources:
             try:
-                data = _content_of(self.root, source)
+                hashes[source] = hashlib.sha256(_content_of(self.root, source)).hexdigest()
             except (OSError, ValueError) as error:
                 self._leave_out(source, _reason_of(error))
-            else:
-                hashes[source] = hashlib.sha256(data).hexdigest()
         return hashes
 
     def read(self, only: Collection[str] | None = None, *, seconds: float = 60.0) -> Self:

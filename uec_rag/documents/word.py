@@ -19,7 +19,7 @@ from uec_rag.documents.archive import (
     unwrap,
     unzip,
 )
-from uec_rag.documents.document import Block, Content, Page
+from uec_rag.documents.document import Content, Page
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
@@ -72,8 +72,7 @@ def read_docx(data: bytes) -> Content:
         if ignored and not _NOTHING.fullmatch(ignored[1]):
             left_out[_NAMES.get(ignored[1], f"element {ignored[1]}")] += 1
     repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
-    blocks: list[Block] = [repeated, *html_blocks(result.value, pairs=True)]
-    return Content([Page(blocks)], left_out=left_out)
+    return Content([Page([repeated, *html_blocks(result.value, pairs=True)])], left_out=left_out)
 
 
 def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.BytesIO, list[str]]:
