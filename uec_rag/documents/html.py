@@ -68,7 +68,11 @@ def read_html(data: bytes) -> Content:
     soup = _parse(_FRONT_MATTER.sub("", text, count=1))
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
-    root = _main(soup)
+    body = soup.body or soup
+    mains = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
+    mains = [tag for tag in mains if not any(outer in tag.parents for outer in mains)]
+    root = mains[0] if len(mains) == 1 else body
+    _drop_navigation(root, is_page=root is body)
     title_tag = next((h1 for h1 in root.find_all("h1") if has_words(h1.get_text())), None)
     if title_tag is None and (above := soup.find("h1")) is not None:  # such as in the page's header
         root.insert(0, above.extract())
@@ -125,16 +129,6 @@ def _tidy(soup: BeautifulSoup) -> None:
     for button in soup.find_all("button"):
         if button.find_parent(HEADINGS) is None and button.find(HEADINGS) is None:
             button.decompose()
-
-
-def _main(soup: BeautifulSoup) -> Tag:
-    """Find the element with a page's content, and remove the navigation in it and around it."""
-    body = soup.body or soup
-    mains = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
-    mains = [tag for tag in mains if not any(outer in tag.parents for outer in mains)]
-    root = mains[0] if len(mains) == 1 else body
-    _drop_navigation(root, is_page=root is body)
-    return root
 
 
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:

@@ -80,7 +80,6 @@ def _larger_sizes(pages: list[list[Line]]) -> list[float]:
 
 
 def _lines(page: Any) -> list[Line]:  # noqa: ANN401
-    """Return the lines of a page, each with the size of its letters."""
     if page.formenv:
         page.flatten()  # what is filled in becomes text
     characters = _Shown(page.get_textpage())
