@@ -14,7 +14,7 @@ their own (`rivals_worker`), offline. Each gets our passages, headings first, as
 A threshold is learned on the old manuals, as those of `unseen`. At home: these questions and
 thresholds are ours, as is the cutting into passages; rerankgate is at home in short texts whose
 words the questions share, cairn-pipeline with a language model behind it. recall-rag 0.14.0 is left
-out: it takes PostgreSQL with pgvector. A whole run has not been recorded yet.
+out: it takes PostgreSQL with pgvector.
 """
 
 from __future__ import annotations
