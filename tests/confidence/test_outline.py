@@ -116,11 +116,11 @@ def test_a_name_that_several_share_or_too_little_says_leaves_open_which_is_meant
     assert probability("repay the loan?", vague) > unsaid
 
 
-def test_of_statements_several_are_meant_more_often_than_of_sections():
+def test_of_statements_without_titles_several_are_meant_more_often():
     def unsaid(length):
         texts = ["Repay it monthly.".ljust(length, "x"), "Repay it in March.".ljust(length, "x")]
         asked = {"idf": {"loan": 1.0, "repay": 1.0}, "texts": texts}
-        return probability("repay the loan?", outline(["Home loan", "Car loan"], **asked))
+        return probability("repay the loan?", outline(["", ""], **asked))
 
     assert 0 < unsaid(LONGEST_STATEMENT + 1) < unsaid(LONGEST_STATEMENT) < 1
 

@@ -445,8 +445,8 @@ def underspecified(numbers: Sequence[float], model: Calibrator | None = None) ->
 def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tuple[float, Node]:
     """Estimate P(the question does not say which is meant), and of which node's children.
 
-    Of statements it is higher than of sections with the same features; by how much, in log odds,
-    was learned by `benchmarks/quality/statements.py`.
+    Of statements without titles it is higher than of sections with the same features; by how much,
+    in log odds, was learned by `benchmarks/quality/statements.py`.
 
     Parameters
     ----------
@@ -456,7 +456,7 @@ def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tup
     """
     node = outline.split()
     unsaid = underspecified(features(question, node, turns))
-    if outline.are_statements(range(len(outline.texts))):
+    if outline.are_statements(range(len(outline.texts))) and not any(outline.titles):
         ratio = math.exp(learned_ratios()["several"])
         unsaid = ratio * unsaid / (1 - unsaid + ratio * unsaid)
     return unsaid, node
