@@ -310,10 +310,11 @@ def without_conjunction(question: str) -> str:
 _NAME = regex.compile(
     r"(?<=\w )\p{Lu}[\w'’-]++(?: (?:\p{Lu}[\w'’-]*+|\d[\w.]*+))*+"  # "I" is none
 )
-_THERE = regex.compile(  # of a place, not "is there"
-    r"(?<!\b(?:am|are|be|been|from|hello|hey|hi|if|is|that|was|were) )\bthere\b"
-    r"(?! (?:\w{1,9}n['’]t|a|an|any|are|be|can|could|has|have|is|may|might|must|should|was|were|"
-    r"will|would)\b)",
+_THERE = regex.compile(  # of a place, not "is there", "there's", "hi there" or "there you go"
+    r"(?<=\w )(?<!\b(?:am|are|be|been|can|could|did|do|does|from|had|has|have|hello|hey|hi|if|in|"
+    r"is|may|might|morning|must|shall|should|that|was|were|will|would|\w{2,6}n['’]t) )\bthere\b"
+    r"(?!['’]|-| (?:\w{1,9}n['’]t|a|an|any|are|be|been|can|could|ever|exists?|had|has|have|is|may|"
+    r"might|must|no|not|remains?|seems?|should|to be|was|we|were|will|would|you)\b)",
     regex.IGNORECASE,
 )
 _NUMBER, _NAMES = regex.compile(r"\b\d+(?!.*\b\d)"), regex.compile(r"\p{Lu}|^\d")
