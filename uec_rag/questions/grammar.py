@@ -382,7 +382,8 @@ def _like(match: _Match, phrases: _Found, names: _Found) -> _Found:
     alike = [p for p in phrases if not _has_name(p)]
     alike = [p for p in alike if bool(p["the"]) == bool(match["the"])] or alike
     if not alike and match["the"]:
-        article = regex.compile(rf"\b{match['the'][0]}\w? \Z", regex.IGNORECASE)
+        word = match["the"].strip().lower()
+        article = regex.compile(rf"\b{'an?' if word in ('a', 'an') else word} \Z", regex.IGNORECASE)
         return [name for name in names if article.search(name.string[: name.start()])][:1]
     return [*alike[:2], *([] if match["the"] else names[:1])]  # without "the", it may be a name
 
