@@ -340,6 +340,19 @@ def test_a_thing_alike_is_not_answered_from_the_thing_before(lines, before, ques
     assert (result.decision.action, result.ids[0]) == ("answer", right)
 
 
+def test_there_is_the_place_of_the_question_before_even_if_parking_is_a_title():
+    texts = {
+        "Parking": "Parking is free on Sundays in all cities. On other days it costs 2 euros.",
+        "Lyon office": "The Lyon office opens at 9 am. Visitors may park behind it for two hours.",
+        "Leeds office": "The Leeds office opens at 8 am. Visitors may park behind it for an hour.",
+        "Leeds canteen": "The canteen in Leeds serves lunch from 12 to 2 pm, on all days.",
+    }
+    titles = [{"title": title} for title in texts]
+    index = index_of(UEC(), [*texts.values()], [*texts], titles)
+    [result] = index.search(["Can I park there?"], history=[["When does the Leeds office open?"]])
+    assert (result.decision.action, result.ids[0]) == ("answer", "Leeds office")
+
+
 def test_a_follow_up_has_the_words_that_a_turn_has_in_another_form():
     texts = ["A boat loan is repaid in nine years.", "A car loan is repaid in five years."]
     asked = index_of(UEC(["bm25"]), texts).search(

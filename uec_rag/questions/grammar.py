@@ -408,7 +408,8 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     What has a number takes the place of the same with another one. Else that takes the place of
     what is behind such a preposition, or is added; without a preposition, it takes the place of
     what it is like: of a phrase with the same last word, else of a name or of a phrase in lower
-    case. The likeliest reading is the first. "There" is in the only name of the question before.
+    case. The likeliest reading is the first. "There" is in the only name of the question before,
+    which is no abbreviation, as few places are.
 
     Examples
     --------
@@ -420,9 +421,9 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     ('How do I upgrade Borg on Debian?',)
     """
     language = language_of(before) or language_of(question) or ENGLISH
-    there, places = _THERE.search(question), [*_NAME.finditer(before)]
-    if there and language == ENGLISH and len(places) == 1:
-        return (f"{question[: there.start()]}in {places[0][0]}{question[there.end() :]}",)
+    there, places = _THERE.search(question), _NAME.findall(before)
+    if there and language == ENGLISH and len(places) == 1 and not places[0].isupper():
+        return (f"{question[: there.start()]}in {places[0]}{question[there.end() :]}",)
     match = _goes_on_to(question, language)
     if match is None or _lacks_referent_or_content(phrase := match["what"]):
         return ()

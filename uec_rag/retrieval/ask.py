@@ -229,13 +229,16 @@ def _tells(ranking: Ranking, query: Query, goes_on: Phrasing) -> bool:
     """Return whether the first hit has what a follow-up goes on to.
 
     It has not if its title or source has words that this takes the place of, and none of this; nor
-    if it has the number that this is, but not of the same thing: "3 pm", not "ward 3".
+    if it has the number that this is, but not of the same thing: "3 pm", not "ward 3". Of "there",
+    it has to have the place.
     """
     text, hit = ranking.phrasing.text, ranking.passages[0]
     target = goes_on.text if text == query.text else text
     after = stems(target)
     before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
     goal, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
+    if {*split_words(query.text)} - {*split_words(goes_on.text)} == {"there"}:
+        goal = stems(goes_on.text) - stems(query.text)  # the place, of which it asks
     is_about_before = bool(about & (before - after)) and not about & goal
     if is_about_before or stems(hit.with_source).isdisjoint(goal):
         return False
