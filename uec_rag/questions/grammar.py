@@ -319,6 +319,7 @@ _THERE = regex.compile(  # of a place, not "is there", "there's", "hi there" or 
 )
 _NUMBER, _NAMES = regex.compile(r"\b\d+(?!.*\b\d)"), regex.compile(r"\p{Lu}|^\d")
 _IS_NAME, _OF_NAME = regex.compile(r"\p{Lu}\S*"), regex.compile(r"\p{Lu}\S*(?= \p{Ll})")
+_DIRECTIONS = {"from": "to", "to": "from", "von": "nach", "nach": "von"}
 _Match: TypeAlias = regex.Match[str]
 _Found: TypeAlias = Sequence[_Match]
 
@@ -388,12 +389,14 @@ def _like(match: _Match, phrases: _Found, names: _Found) -> _Found:
     return [*alike[:2], *([] if match["the"] else names[:1])]  # without "the", it may be a name
 
 
-def _numbered(phrase: str, before: str) -> _Found:
+def _numbered(phrase: str, of: str, before: str) -> _Found:
     """Return what is called as a phrase is, but for its number: "line 6" for "line 4"."""
     noun, _, number = phrase.rpartition(" ")
     if not (noun and number[0].isdigit()):
         return []
     form = rf"\b{regex.escape(noun)} \d++(?:\.\d++)*+(?!\w)"
+    if of in _DIRECTIONS:  # of "from line 4", after "to line 6"
+        form = rf"(?<!\b{_DIRECTIONS[of]} ){form}"
     return [*regex.finditer(form, before, regex.IGNORECASE)][-1:]
 
 
@@ -430,7 +433,7 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     pattern = _NUMBER if phrase.isdigit() else _NAME
     forms = _follow_up(language, "phrases"), pattern
     phrases, names = ([*form.finditer(before)][::-1] for form in forms)
-    targets = _numbered(phrase, before)
+    targets = _numbered(phrase, (match["of"] or "").lower(), before)
     if not targets and match["of"]:
         rows = tables()[language]["follow_up"]["prepositions"]
         targets = _behind(match, phrases, names, rows)
