@@ -384,8 +384,10 @@ def _like(match: _Match, phrases: _Found, names: _Found) -> _Found:
     alike = [p for p in alike if bool(p["the"]) == bool(match["the"])] or alike
     if not alike and match["the"]:
         word = match["the"].strip().lower()
-        article = regex.compile(rf"\b{'an?' if word in ('a', 'an') else word} \Z", regex.IGNORECASE)
-        return [name for name in names if article.search(name.string[: name.start()])][:1]
+        the = rf"\b(?P<the>{'an?' if word in ('a', 'an') else word} )"
+        forms = [rf"{the}(?P<what>{regex.escape(name[0])})(?!\w)" for name in names]
+        likes = (regex.search(form, names[0].string, regex.IGNORECASE) for form in forms)
+        return [*filter(None, likes)][:1]
     return [*alike[:2], *([] if match["the"] else names[:1])]  # without "the", it may be a name
 
 
