@@ -62,7 +62,7 @@ DECISION_KEYS = (
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a question is decided by.
+    """The bounds by which a question is decided.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ USUAL = Criteria()
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Record):
-    """What a search, or an advisor, says of a question and its hits: all that decides.
+    """The evidence of a search, or of an advisor, about a question: all that decides.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class Decision(Evidence):
 
     @property
     def criteria(self) -> Criteria:
-        """What it was decided by."""
+        """The criteria by which it was decided."""
         return Criteria(self.threshold, self.clarify_from)
 
     @property

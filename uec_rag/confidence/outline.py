@@ -456,7 +456,7 @@ def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tup
     """
     node = outline.split()
     unsaid = underspecified(features(question, node, turns))
-    if outline.are_statements(range(len(outline.texts))) and not any(outline.titles):
+    if not any(outline.titles) and outline.are_statements(range(len(outline.texts))):
         ratio = math.exp(learned_ratios()["several"])
         unsaid = ratio * unsaid / (1 - unsaid + ratio * unsaid)
     return unsaid, node

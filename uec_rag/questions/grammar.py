@@ -426,8 +426,9 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     ('How do I upgrade Borg on Debian?',)
     """
     language = language_of(before) or language_of(question) or ENGLISH
-    there, places = _THERE.search(question), _NAME.findall(before)
-    if there and language == ENGLISH and len(places) == 1 and not places[0].isupper():
+    there = _THERE.search(question) if language == ENGLISH else None
+    places = _NAME.findall(before) if there else []
+    if there and len(places) == 1 and not places[0].isupper():
         return (f"{question[: there.start()]}in {places[0]}{question[there.end() :]}",)
     match = _goes_on_to(question, language)
     if match is None or _lacks_referent_or_content(phrase := match["what"]):

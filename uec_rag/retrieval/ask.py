@@ -243,8 +243,11 @@ def _tells(ranking: Ranking, query: Query, goes_on: Phrasing) -> bool:
     if is_about_before or stems(hit.with_source).isdisjoint(goal):
         return False
     words, small = split_words(target.casefold()), function_words(goes_on.language)
-    counted = {(noun, number) for noun, number in pairwise(words) if number in goal - {noun}}
-    counted = {pair for pair in counted if pair[1].isdigit() and pair[0] not in small}
+    counted = {
+        (noun, number)
+        for noun, number in pairwise(words)
+        if number.isdigit() and number in goal - {noun} and noun not in small
+    }
     pairs = pairwise(split_words(hit.with_source.casefold()))
     return goal != {number for _, number in counted} or not counted.isdisjoint(pairs)
 

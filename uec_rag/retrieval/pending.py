@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Judged(NamedTuple, Generic[_T]):
-    """What was found for a question, a `Result` or a list of hits, decided at a threshold."""
+    """The hits of a question, a `Result` or a list, with the decision at a threshold."""
 
     decision: Decision
     hits: _T

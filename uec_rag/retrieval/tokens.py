@@ -74,7 +74,7 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
 
 @lru_cache(4096)
 def alternatives(question: str, language: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems of what stands on both sides of the last "or" of a question; () if nothing.
+    """Return the stems on both sides of the last "or" of a question; none without one.
 
     They reach to a preposition, a determiner or a mark.
 
@@ -88,9 +88,8 @@ def alternatives(question: str, language: str) -> tuple[frozenset[str], frozense
     before, behind = list[str](), list[str]()
     tokens, apart = tokens_of(question, language), joints(language)
     for token in reversed([token for token in tokens if joint and token.start < begin]):
-        if token.text.casefold() in apart or _MARK.search(
-            question, token.start + len(token.text), begin
-        ):
+        end_of_token = token.start + len(token.text)
+        if token.text.casefold() in apart or _MARK.search(question, end_of_token, begin):
             break
         before.append(token.stem)
         begin = token.start
