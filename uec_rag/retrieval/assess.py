@@ -22,16 +22,15 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import (
     HANDED,
-    RANKED,
     Hit,
     Result,
-    Shares,
     own_copy,
 )
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Ranking
 from uec_rag.stores.passage import Passage
 
+_RANKED = 100  # ranks beyond this are not known
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -153,30 +152,41 @@ def hits_at(ranking: Ranking, places: NDArray[np.intp], relevance: FloatArray) -
     columns = zip(places.tolist(), *(array[places].tolist() for array in arrays), strict=True)
     words, without = ranking.words, function_words(ranking.phrasing.language)
     amounts_at = dict(zip(ranking.distinct.tolist(), words.tables, strict=False))
-    shares, hits = shares_of(ranking, places), list[Hit]()
-    for column, (at, score, mu, variance, disagreement, relevant) in enumerate(columns):
+    encoders, hits = numbers_of_encoders(ranking, places), list[Hit]()
+    for (at, score, mu, variance, disagreement, relevant), of_hit in zip(
+        columns, encoders, strict=True
+    ):
         terms = None
         if words.are_counted:
             amounts = sorted(amounts_at.get(at, {}).items(), key=itemgetter(1), reverse=True)
             terms = [word for word, _ in amounts if word.casefold() not in without]
         duplicates = tuple(map(own_copy, copies[ranking.numbers[at]][1:]))
-        numbers = score, mu, variance, disagreement, relevant
         passage = own_copy(ranking.passages[at])
-        hits.append(Hit(passage, *numbers, terms, duplicates, (shares, column)))
+        numbers = score, mu, variance, disagreement, relevant
+        hits.append(Hit(passage, *numbers, terms, duplicates, of_hit))
     return tuple(hits)
 
 
-def shares_of(ranking: Ranking, places: NDArray[np.intp]) -> Shares:
-    """Return what the encoders say of some of one question's hits."""
+def numbers_of_encoders(
+    ranking: Ranking, places: NDArray[np.intp]
+) -> list[dict[str, dict[str, float | None]]]:
+    """Return what each encoder says of some of one question's hits, see `Hit.encoders`."""
     block, row = ranking.block, ranking.row
     fitted, similarities = block.method.fitted, block.similarities[row][:, places]
     amounts = np.maximum((block.coefficients[row] * fitted.weights)[:, None] * similarities, 0)
     ranks = [
-        (leading[row][:RANKED, None] > similar).sum(axis=0) + 1
+        (leading[row][:_RANKED, None] > similar).sum(axis=0) + 1
         for leading, similar in zip(block.leading, similarities, strict=True)
     ]
     shares = amounts / np.maximum(amounts.sum(axis=0), 1e-30)
-    return Shares(fitted.block_names, similarities, np.array(ranks), shares)
+    arrays = similarities, np.array(ranks), shares
+    return [
+        {
+            name: {"similarity": similar, "rank": rank if rank <= _RANKED else None, "share": share}
+            for name, similar, rank, share in zip(fitted.block_names, *numbers, strict=True)
+        }
+        for numbers in zip(*(array.T.tolist() for array in arrays), strict=True)
+    ]
 
 
 def log_odds_of(ranking: Ranking) -> LogOdds:

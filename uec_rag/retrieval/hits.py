@@ -11,7 +11,6 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import FloatArray, stack_rows
@@ -164,27 +163,6 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         return None
 
 
-RANKED = 100
-"""Ranks beyond this are reported as unknown."""
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """The numbers of K encoders for the m hits of one question.
-
-    Attributes
-    ----------
-    names : sequence of str
-    similarities, ranks, shares : array, shape (K, m)
-        As in `Hit.encoders`; a rank of over `RANKED` is not known.
-    """
-
-    names: Sequence[str]
-    similarities: FloatArray
-    ranks: NDArray[np.int64]
-    shares: FloatArray
-
-
 @dataclass(frozen=True)
 class Hit:
     """A passage that was found, and its numbers.
@@ -206,8 +184,10 @@ class Hit:
         first.
     copies : tuple of Passage
         The other passages with the same text.
-    of_encoders : pair of Shares and int, optional
-        What the encoders say of the hits of its question, and its place among these.
+    encoders : mapping of str to mapping, optional
+        The numbers of each encoder, by name, unless the question is only a vector: "similarity" is
+        a cosine, or a BM25 score from 0 to 1; "rank" is that among all passages by it (None if not
+        known), and "share" that of the score.
     """
 
     passage: Passage
@@ -218,24 +198,9 @@ class Hit:
     relevance: float
     matched_terms: Sequence[str] | None = None
     copies: tuple[Passage, ...] = ()
-    of_encoders: tuple[Shares, int] | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def encoders(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """The numbers of each encoder for the hit, by name; None if its question is only a vector.
-
-        "similarity" is a cosine, or a BM25 score from 0 to 1; "rank" is that among all passages by
-        it (None if not known), and "share" that of the score.
-        """
-        if self.of_encoders is None:
-            return None
-        shares, column = self.of_encoders
-        arrays = shares.similarities, shares.ranks, shares.shares
-        numbers = (array[:, column].tolist() for array in arrays)
-        return {
-            name: {"similarity": similar, "rank": rank if rank <= RANKED else None, "share": share}
-            for name, similar, rank, share in zip(shares.names, *numbers, strict=True)
-        }
+    encoders: Mapping[str, Mapping[str, Any]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def sigma2(self) -> float:

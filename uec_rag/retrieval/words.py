@@ -256,6 +256,8 @@ class Words:
         if not terms <= bags[0]:
             return []
         places = [at for at, words in enumerate(bags) if words == bags[0]]
+        if len(places) == 1:
+            return []
         texts = [self.hits[at].text for at in places]
         titles = [self.hits[at].about.title.casefold() for at in places]
         hints = [any(word.casefold() in title for word in terms) for title in titles]
