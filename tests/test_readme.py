@@ -105,14 +105,16 @@ def test_every_name_of_code_on_a_page_is_there(name):
     assert [code for code in CODE.findall(TEXTS[name]) if not exists(code)] == []
 
 
-def test_the_steps_of_a_query_are_those_of_the_code():
-    [table] = re.findall(r"^```text\n(encode .*?)^```$", TEXTS["docs/how-it-works.md"], re.M | re.S)
-    search = sources()[ROOT / "uec_rag/retrieval/search.py"]
+def test_the_way_of_a_query_is_that_of_the_code():
+    way = r"^```text\n(UECRetriever\.invoke .*?)^```$"
+    [table] = re.findall(way, TEXTS["CONTRIBUTING.md"], re.MULTILINE | re.DOTALL)
     for line in table.splitlines():
-        step, *files = re.findall(r"^\w+|\w+/(?:\w+\.py)?", line)
-        read = [text for file, text in sources().items() if any(map(str(file).__contains__, files))]
-        assert read or not files
-        assert re.search(rf"\b{step}\(", "".join([*read, search])), step
+        names, _, rest = line.strip().partition("  ")
+        files = re.findall(r"\w+/(?:\w+\.py)?|\w+\.py", rest) or ["uec_rag/"]
+        read = [text for file, text in sources().items() if any(map(str(file).count, files))]
+        for name in names.split(", "):
+            defined = re.compile(rf"\b(?:def|class) {name.rpartition('.')[2]}\b")
+            assert any(map(defined.search, read)), name
 
 
 def test_the_reference_has_every_key_of_a_hit_and_every_variable_of_ours():
