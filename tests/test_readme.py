@@ -9,12 +9,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
-from langchain_core.embeddings import Embeddings
 
 from docs import command_line
 from tests.helpers import data_of, empty_chroma, rows_of
 from tests.markdown import PAGES, ROOT, assert_prints, examples
-from uec_rag.langchain import UECEmbeddings, UECRetriever
+from uec_rag.langchain import UECRetriever
 
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -105,14 +104,16 @@ def test_every_name_of_code_on_a_page_is_there(name):
     assert [code for code in CODE.findall(TEXTS[name]) if not exists(code)] == []
 
 
-def test_the_steps_of_a_query_are_those_of_the_code():
-    [table] = re.findall(r"^```text\n(encode .*?)^```$", TEXTS["docs/how-it-works.md"], re.M | re.S)
-    search = sources()[ROOT / "uec_rag/retrieval/search.py"]
+def test_the_way_of_a_query_is_that_of_the_code():
+    way = r"^```text\n(UECRetriever\.invoke .*?)^```$"
+    [table] = re.findall(way, TEXTS["CONTRIBUTING.md"], re.MULTILINE | re.DOTALL)
     for line in table.splitlines():
-        step, *files = re.findall(r"^\w+|\w+/(?:\w+\.py)?", line)
-        read = [text for file, text in sources().items() if any(map(str(file).__contains__, files))]
-        assert read or not files
-        assert re.search(rf"\b{step}\(", "".join([*read, search])), step
+        names, _, rest = line.strip().partition("  ")
+        files = re.findall(r"\w+/(?:\w+\.py)?|\w+\.py", rest) or ["uec_rag/"]
+        read = [text for file, text in sources().items() if any(map(str(file).count, files))]
+        for name in names.split(", "):
+            defined = re.compile(rf"\b(?:def|class) {name.rpartition('.')[2]}\b")
+            assert any(map(defined.search, read)), name
 
 
 def test_the_reference_has_every_key_of_a_hit_and_every_variable_of_ours():
@@ -158,19 +159,6 @@ def test_what_a_command_needs_is_installed_in_a_command_above_it(name):
                 installed |= {*extras.split(",")}
             for command in re.findall(r"^uec-rag (\w+)", line):
                 assert {NEEDS.get(command)} <= {*installed, None}, line
-
-
-class LocalEmbeddings(Embeddings):
-    """In the place of an embedding of OpenAI: a local model, by the same methods."""
-
-    def __init__(self, *, model: str) -> None:
-        self.model, self._local = model, UECEmbeddings()
-
-    def embed_documents(self, texts):
-        return self._local.embed_documents(texts)
-
-    def embed_query(self, text):
-        return self._local.embed_query(text)
 
 
 def claims():
@@ -238,7 +226,6 @@ def test_the_means_of_the_readme_are_those_of_the_measurements():
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if examples(text)])
 def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("langchain_openai.OpenAIEmbeddings", LocalEmbeddings)
     empty_chroma()  # pages name a collection in memory, which others may have filled
     names: dict[str, object] = {}
     for example in examples(TEXTS[name]):
