@@ -9,11 +9,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from langchain_core.embeddings import Embeddings
 
 from docs import command_line
 from tests.helpers import data_of, empty_chroma, rows_of
 from tests.markdown import PAGES, ROOT, assert_prints, examples
-from uec_rag.langchain import UECRetriever
+from uec_rag.langchain import UECEmbeddings, UECRetriever
 
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -161,6 +162,19 @@ def test_what_a_command_needs_is_installed_in_a_command_above_it(name):
                 assert {NEEDS.get(command)} <= {*installed, None}, line
 
 
+class LocalEmbeddings(Embeddings):
+    """In the place of an embedding of OpenAI: a local model, by the same methods."""
+
+    def __init__(self, *, model: str) -> None:
+        self.model, self._local = model, UECEmbeddings()
+
+    def embed_documents(self, texts):
+        return self._local.embed_documents(texts)
+
+    def embed_query(self, text):
+        return self._local.embed_query(text)
+
+
 def claims():
     """The sentences of the README, and rows of its tables, without links, up to its contents."""
     text = TEXTS["README.md"].partition("## Documentation")[0]
@@ -226,6 +240,7 @@ def test_the_means_of_the_readme_are_those_of_the_measurements():
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if examples(text)])
 def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("langchain_openai.OpenAIEmbeddings", LocalEmbeddings)
     empty_chroma()  # pages name a collection in memory, which others may have filled
     names: dict[str, object] = {}
     for example in examples(TEXTS[name]):
