@@ -80,10 +80,11 @@ def states_nothing(question: str, text: str, language: str = ENGLISH) -> bool:
     return bool(unstated - stated)
 
 
-def _operands(question: str, language: str) -> set[str]:
+@lru_cache(512)  # a question meets twelve texts
+def _operands(question: str, language: str) -> frozenset[str]:
     """Return the stems of what a question asks about, without the words that ask."""
-    asking = matcher("wh", language, "operators")
-    return {token.stem for token in tokens_of(asking.sub(" ", question), language) if token.says}
+    remainder = matcher("wh", language, "operators").sub(" ", question)
+    return frozenset([token.stem for token in tokens_of(remainder, language) if token.says])
 
 
 def _stems(text: str, language: str) -> set[str]:
@@ -115,7 +116,7 @@ def _is_label(line: str) -> bool:
 
 
 def _is_empty(
-    segments: Sequence[_Segment], at: int, question: str, words: set[str], language: str
+    segments: Sequence[_Segment], at: int, question: str, words: frozenset[str], language: str
 ) -> bool:
     """Return whether a segment states nothing, beside the words of a question."""
     text = segments[at].text
@@ -137,12 +138,12 @@ def _is_empty(
     return _is_heading(segments, at, question, words, language)
 
 
-def _left(text: str, words: set[str], language: str) -> list[Token]:
+def _left(text: str, words: frozenset[str], language: str) -> list[Token]:
     """Return what a text says beside the words of a question."""
     return [t for t in tokens_of(text, language) if t.says and t.stem not in words - {NUMBER}]
 
 
-def _points(text: str, question: str, words: set[str], language: str) -> bool:
+def _points(text: str, question: str, words: frozenset[str], language: str) -> bool:
     """Return whether a segment sends to another place: "See page 4", "set out in Annex B"."""
     without = str(_REFERENCE.sub(" ", _MANUAL_PAGE.sub("", text)))
     nouns = {stem_of(match["noun"] or "", language) for match in _REFERENCE.finditer(text)}
@@ -168,7 +169,7 @@ def _sending(language: str) -> regex.Pattern[str]:
 
 
 def _is_heading(
-    segments: Sequence[_Segment], at: int, question: str, words: set[str], language: str
+    segments: Sequence[_Segment], at: int, question: str, words: frozenset[str], language: str
 ) -> bool:
     """Return whether a segment is a heading alone, or one of a list, of what a question asks."""
     text = segments[at].text
