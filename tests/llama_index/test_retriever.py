@@ -80,6 +80,30 @@ def test_what_it_cannot_be_made_of_or_asked_is_refused(fitted, message):
         REFUSED[message](fitted)
 
 
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda index, node: index.delete_ref_doc(node.ref_doc_id),
+        lambda index, node: index.delete_nodes([node.node_id]),
+        lambda index, node: index.docstore.add_documents([TextNode(text=f"{node.text} Twice.")]),
+    ],
+    ids=["by its document", "by its id", "but of another index"],
+)
+@pytest.mark.parametrize("made_before", [True, False])
+def test_what_an_index_does_not_have_is_not_found_in_its_docstore(texts, delete, made_before):
+    index = VectorStoreIndex.from_documents(
+        [Document(text=text, id_=f"d{at}") for at, text in enumerate(texts)],
+        embed_model=MockEmbedding(8),
+    )
+    over = [UECRetriever.over(index, fit=False)] if made_before else []
+    [node] = [node for node in index.docstore.docs.values() if node.text == texts[3]]
+    assert all(retriever.retrieve(texts[3])[0].text == node.text for retriever in over)
+    delete(index, node)
+    here = {index.docstore.docs[id_].text for id_ in index.vector_store.data.embedding_dict}
+    for retriever in (*over, UECRetriever.over(index, fit=False)):
+        assert {hit.text for hit in retriever.retrieve(texts[3])} <= here
+
+
 PRINTERS = [
     "The printer in the north wing takes black toner of the old kind.",
     "The printer in the library needs toner from the store room.",

@@ -24,6 +24,14 @@ def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(r
         ("I can tell you about our classes: 1. yoga 2. golf", ["yoga", "golf"]),
         ("Version 2. is out, version 3. comes.", []),
         ("We have lamps, chairs and tables.", ["lamps", "chairs", "tables"]),
+        (
+            "Nobody knows. Closest: Dogs: leads, Sand and gravel.",
+            ["Dogs: leads", "Sand and gravel"],
+        ),
+        (
+            "Nichts. Am nächsten: “Tee: 2, mit…”, Version 4.3. X wurde gesucht.",
+            ["Tee: 2, mit", "Version 4.3"],
+        ),
         ("It is two years, or three.", []),
         ("Closed.\n- Mondays", []),
         ("Should I tell you anything else?", []),

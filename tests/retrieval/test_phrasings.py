@@ -329,6 +329,7 @@ def test_the_surer_half_leaves_hits_to_the_other(uec):
         "Where is the park and what is it?",
         "What is the difference between this and that?",
         "Can I pay by card or by phone?",
+        "Can I use Amber or Birch?",
         "Was kostet das und wer zahlt?",
         "Can I speak into the microphone and keep that with my text?",
         "Can I scan a page and find the words in it?",

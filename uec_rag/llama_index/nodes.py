@@ -37,7 +37,7 @@ from uec_rag.retrieval.framework import note
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import translate
+from uec_rag.stores.filters import check_tenant, translate
 from uec_rag.stores.passage import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
@@ -242,6 +242,11 @@ def passage_filter(
     if doc_ids is not None:
         conditions.append({"ref_doc_id": {"$in": list(doc_ids)}})
     return {"$and": conditions} if conditions else None
+
+
+def tenant_filter(tenant: MetadataFilters | Filter | None) -> Filter | None:
+    """Return the filter of a tenant's nodes, LlamaIndex's or ours; errors as in `check_tenant`."""
+    return check_tenant(passage_filter(tenant) if isinstance(tenant, MetadataFilters) else tenant)
 
 
 def _group(filters: MetadataFilters) -> dict[str, Any]:

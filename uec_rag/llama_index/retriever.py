@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
@@ -34,6 +34,7 @@ from uec_rag.llama_index.nodes import (
     metadata_filters,
     passage_filter,
     passages_of,
+    tenant_filter,
     turns,
     with_text,
 )
@@ -41,7 +42,7 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter, Store
-from uec_rag.stores.filters import check_tenant, parse
+from uec_rag.stores.filters import parse
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
@@ -63,7 +64,7 @@ class _Theirs(TypedDict, total=False):
 
 class _Shown(_Theirs, total=False):
     filters: MetadataFilters | None
-    tenant: MetadataFilters | None
+    tenant: MetadataFilters | Filter | None
     details: bool
 
 
@@ -97,8 +98,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
-    tenant : MetadataFilters, optional
-        The filters of all nodes of one tenant, see `Retriever.search`.
+    tenant : MetadataFilters or mapping, optional
+        The filter of all nodes of one tenant, see `Retriever.search`.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -140,7 +141,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
-        tenant: MetadataFilters | None = None,
+        tenant: MetadataFilters | Filter | None = None,
         details: bool = False,
         **kwargs: Unpack[_Theirs],
     ) -> None:
@@ -154,7 +155,6 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self.filters, self.tenant = filters, tenant
         parse(self._where[0] or {})  # which checks it
-        check_tenant(self._where[1])
         self.details = details
         super().__init__(**kwargs)
 
@@ -356,7 +356,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     @property
     def _where(self) -> tuple[Filter | None, Filter | None]:
         """Its filter and its tenant."""
-        return passage_filter(self.filters), passage_filter(self.tenant)
+        return passage_filter(self.filters), tenant_filter(self.tenant)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(self.index.search(**self._arguments(query_bundle)), self.details)
@@ -418,12 +418,12 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
         nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
-    if docstore.docs:
-        nodes_of = partial(docstore.get_nodes, raise_error=False)
-        sample = lambda size: passages_of(nodes_of([*docstore.docs][:size]))  # noqa: E731
-    else:  # the nodes are in the vector store
+    if (ids_of := _ids_in_docstore(index)) is None:  # the nodes are in the vector store
         vectors = lambda ids: {n.node_id: n.embedding for n in nodes_of(ids)}  # noqa: E731
-    if docstore.docs and isinstance(store, SimpleVectorStore):
+    else:
+        nodes_of = lambda ids: docstore.get_nodes([*filter(ids_of().__contains__, ids)], False)  # noqa: E731
+        sample = lambda size: passages_of(nodes_of([*ids_of()][:size]))  # noqa: E731
+    if isinstance(store, SimpleVectorStore):
         rows = store.data.embedding_dict
         vectors = lambda ids: {id_: rows[id_] for id_ in ids if id_ in rows}  # noqa: E731
     if kind == "ChromaVectorStore":  # its own nodes come without vectors
@@ -438,6 +438,17 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         sample,
         find_by_vector if store.is_embedding_query else None,
     )
+
+
+def _ids_in_docstore(index: VectorStoreIndex) -> Callable[[], Collection[str]] | None:
+    """Return a function that lists the nodes of an index in its docstore; None if none is there.
+
+    A docstore may have more: nodes that were deleted from the index, or are those of another.
+    """
+    store, struct = index.vector_store, index.index_struct
+    if isinstance(store, SimpleVectorStore):
+        return lambda: store.data.embedding_dict
+    return (lambda: {*struct.nodes_dict.values()}) if struct.nodes_dict else None
 
 
 def _passages(

@@ -21,11 +21,19 @@ from uec_rag.base.checks import refuse_unknown
 from uec_rag.base.loops import beside
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, passages_of, with_text
+from uec_rag.llama_index.nodes import (
+    Whole,
+    hits,
+    node_of,
+    passage_filter,
+    passages_of,
+    tenant_filter,
+    with_text,
+)
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage
 
@@ -270,7 +278,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             In mode "default", or "mmr" with `mmr_threshold`; with `query_str` or
             `query_embedding`, `similarity_top_k`, `filters`, `node_ids` and `doc_ids`.
         **kwargs
-            `tenant`, MetadataFilters as in `UECRetriever`; `mmr_threshold`, and
+            `tenant` as in `UECRetriever`; `mmr_threshold`, and
             `mmr_prefetch_factor`, 4 by default.
 
         Raises
@@ -296,13 +304,13 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         self,
         query: VectorStoreQuery,
         *,
-        tenant: MetadataFilters | None = None,
+        tenant: MetadataFilters | Filter | None = None,
         mmr_threshold: float | None = None,
         mmr_prefetch_factor: float = 4,
         mmr_prefetch_k: int | None = None,
     ) -> tuple[_Search, _Search, Sequence[Any], dict[str, Any]]:
         """Return the search, its asynchronous twin, what it is for, and its options."""
-        k, diversity, tenant_filter = query.similarity_top_k, None, passage_filter(tenant)
+        k, diversity, of_tenant = query.similarity_top_k, None, tenant_filter(tenant)
         if query.mode == VectorStoreQueryMode.MMR:
             threshold = query.mmr_threshold if mmr_threshold is None else mmr_threshold
             fetch_k = mmr_prefetch_k or k * mmr_prefetch_factor
@@ -316,14 +324,14 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         options = {"k": k, "filter": condition, "diversity": diversity}
         vector = query.query_embedding
         if vector is not None and not (query.query_str or "").strip():
-            search, options["filter"] = self.index.search_vector, all_of(tenant_filter, condition)
+            search, options["filter"] = self.index.search_vector, all_of(of_tenant, condition)
             return search, in_thread(search), vector, options
         if query.query_str is None:
             raise ValueError("query: expected query_str or query_embedding, got neither.")
         # A view, whose ensemble does not encode again what the embedding has encoded.
         index = self.index.snapshot()
         index.uec = self.index.uec.with_cache()
-        return index.search, index.asearch, [query.query_str], options | {"tenant": tenant_filter}
+        return index.search, index.asearch, [query.query_str], options | {"tenant": of_tenant}
 
     async_add = in_thread(add)
     adelete = in_thread(delete)

@@ -36,6 +36,8 @@ _SERIES = regex.compile(
     r"((?:[^\s,.:;?!][^,.:;?!\n]{0,60},\s+)+[^,.:;?!\n]{1,80})[.?!]",
     regex.IGNORECASE,
 )
+# Commas of all languages, but not those in quotes.
+_APART = regex.compile(r"“[^”]*”(*SKIP)(*FAIL)|[,،]\s|[、，]")
 _NOTED = regex.compile(r"\[1\] |\(1\) ")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
@@ -52,9 +54,11 @@ def offers(answer: str) -> list[str]:
     ['how long gift cards are valid']
     >>> offers("I know about:\n- refunds\n- lamps"), offers("Can I help with anything else?")
     (['refunds', 'lamps'], [])
+    >>> offers("Nothing answers this. Closest: Bed and linen, “Tea: 2 euros, with…”.")
+    ['Bed and linen', 'Tea: 2 euros, with']
     """
     text = answer[-LONGEST_ASKED:]
-    if names := _named_in_offer(text):
+    if names := _named_in_offer(text) or _named_as_closest(text):
         return names
     items = _ITEM.findall(text)
     if len(items) < 2 and not _NOTED.match(text):
@@ -89,6 +93,21 @@ def _named_in_offer(text: str) -> list[str]:
         return []
     is_list = _items_in_line(text[matches[-1].start("what") :])
     return [] if is_list else _split(series, language)
+
+
+def _named_as_closest(text: str) -> list[str]:
+    """List the sections that a reason of ours says are the closest; [] if it says none."""
+    matches = [*_closest().finditer(text)]
+    parts = regex.split(_APART, matches[-1]["titles"]) if matches else []
+    return [part.strip(f"{_MARKS}“”…") for part in parts]
+
+
+@cache
+def _closest() -> regex.Pattern[str]:
+    sentences = [languages.sentence("closest", code) for code in languages.languages()]
+    leads = [text.removeprefix("{reason}").partition("{titles}") for text in sentences]
+    forms = [rf"{regex.escape(head)}(?P<titles>.+?){regex.escape(end)}" for head, _, end in leads]
+    return regex.compile(rf"(?:{'|'.join(forms)})(?=\s|\Z)")
 
 
 def _items_in_line(text: str) -> list[str]:
