@@ -262,7 +262,7 @@ class Contents(Texts):
         """See `Texts`."""
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
-            """Return which of some positions satisfy a condition."""
+            """Return which of some columns satisfy a condition."""
             hits = np.zeros_like(among)
             match condition:
                 case filters.Compare(keys):
@@ -279,12 +279,11 @@ class Contents(Texts):
                         hits |= mask(part, among & ~hits)
                     hits = ~hits if kind == "not" else hits
                 case _:
-                    positions = np.flatnonzero(among)
-                    passages = View(view.state, view.texts, positions).passages()
-                    hits[positions] = [bool(condition(passage)) for passage in passages]
+                    passages = view.among(among).passages()
+                    hits[among] = [bool(condition(passage)) for passage in passages]
             return among & hits
 
-        return mask(condition, view.mask)
+        return mask(condition, np.ones(len(view), dtype=bool))
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
