@@ -275,9 +275,6 @@ class Words:
         scale = float(terms.scale[0]) if len(terms) else 1.0
         return cls(scale, parts, [None] * len(parts))
 
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
     def look_up(self, queries: Terms) -> LookedUp:
         """Look up the terms of n queries."""
         keys, numbers = queries.keys, np.arange(len(queries.keys))
@@ -298,7 +295,8 @@ class Words:
         s is the BM25 score divided by the highest score that a passage could
         have for the query, including terms that no passage contains: from 0 to 1.
         """
-        out = np.zeros((len(queries.spans), len(self)), dtype=np.float32)
+        rows = sum(map(len, self._norms))
+        out = np.zeros((len(queries.spans), rows), dtype=np.float32)
         for query, row in enumerate(out):
             weights, start = queries.weights[queries.spans[query]], 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
@@ -329,12 +327,12 @@ class Words:
             impacts = np.zeros((len(weights), len(places)), dtype=np.float32)
             norms, start = np.empty(len(places), dtype=np.float32), 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
-                span = slice(*places.searchsorted([start, start + len(part)]).tolist())
+                span = slice(*places.searchsorted([start, start + len(norm)]).tolist())
                 if span.start < span.stop:
                     at = (places[span] - start).astype(np.uint16)
                     part.impacts(queries.entries_of(query, matrix), at, impacts[:, span])
                     norms[span] = norm[at]
-                start += len(part)
+                start += len(norm)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
             block = np.empty((len(places), len(weights)), dtype=np.float32)
             block[order] = (impacts * weights[:, None]).T
@@ -359,25 +357,24 @@ class Words:
                 )
         return counts
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of passages by which inverse document frequencies are computed."""
-        return self._statistics[0]
-
-    @cached_property
-    def _statistics(self) -> tuple[int, float]:
-        """The number of passages and their mean length."""
         if (stats := self.frequencies) is not None:
-            return stats.passages, stats.length / max(1, stats.passages)
-        lengths = [
-            part.lengths if alive is None else part.lengths[alive]
+            return stats.passages
+        return sum(
+            len(part) if alive is None else int(np.count_nonzero(alive))
             for part, alive in zip(self.parts, self.alive, strict=True)
-        ]
-        count = sum(map(len, lengths))
-        return count, float(sum(block.sum(dtype=np.float64) for block in lengths)) / max(1, count)
+        )
 
     @cached_property
     def _norms(self) -> list[FloatArray]:
         """The BM25 damping of counts in each row of each matrix."""
-        scale = np.float32(K1 * B / max(self._statistics[1], 1e-30))
+        if (stats := self.frequencies) is None:
+            pairs = zip(self.parts, self.alive, strict=True)
+            lengths = (p.lengths if alive is None else p.lengths[alive] for p, alive in pairs)
+            length = float(sum(block.sum(dtype=np.float64) for block in lengths))
+        else:
+            length = stats.length
+        scale = np.float32(K1 * B / max(length / max(1, self.size), 1e-30))
         return [part.lengths * scale + np.float32(K1 * (1 - B)) for part in self.parts]
