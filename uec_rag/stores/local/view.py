@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,15 +60,6 @@ class Texts:
         """Return which columns of a view satisfy a condition."""
         passages = self.read(view.state.rows.tolist())
         return np.array([matches(condition, p) for p in passages], dtype=bool)
-
-
-class Top(NamedTuple):
-    """The best columns of a view for n queries, best first; shape (n, k) each."""
-
-    columns: NDArray[np.int64]
-    scores: FloatArray
-    mu: FloatArray
-    sigma2: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,7 +436,7 @@ class View(Searched):
 
     def top_k(
         self, query: Gaussian, k: int, *, beta: float, compared: Compared, weights: FloatArray
-    ) -> Top:
+    ) -> StoreHits:
         """Find the columns with the k highest s_hat for n queries.
 
         mu_s is the sum of the similarities with weights, shape (n, K). Those to the columns that
@@ -481,7 +472,8 @@ class View(Searched):
             best_rows(mu[i], partial(moments, i), k, beta, partial(bound, i), slack[i])
             for i in range(len(query))
         ]
-        return Top(*map(np.stack, zip(*best, strict=True)))
+        columns, scores, mu, sigma2 = map(np.stack, zip(*best, strict=True))
+        return StoreHits(columns, scores, mu, sigma2)
 
     def text_keys(self, columns: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the numbers of the texts of columns (n, k), the same for copies of one."""
@@ -533,13 +525,14 @@ class View(Searched):
         if view.state.parts:
             view.state.schema.check_query(query)
         if not len(view):
-            empty = np.zeros((len(query), 0), dtype=np.float32)
-            return StoreHits([[] for _ in empty], empty, empty, empty, exact=True)
+            columns = np.zeros((len(query), 0), dtype=np.int64)
+            empty = columns.astype(np.float32)
+            return StoreHits(columns, empty, empty, empty, [[] for _ in columns])
         widths = np.array(view.state.schema.widths)
         edges = np.cumsum(widths[widths > 0])[:-1]
         blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
         compared = view.compare([*blocks, *query.terms])
         weights = np.ones_like(compared.errors, dtype=np.float32)
-        top = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=weights)
-        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
-        return StoreHits(passages, *top[1:], exact=True)
+        hits = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=weights)
+        passages = [[*map(copy_passage, row)] for row in view.gather(hits.columns)]
+        return replace(hits, passages=passages)
