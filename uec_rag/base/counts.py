@@ -6,7 +6,7 @@ over the current passages, so they are exact after every addition and removal, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 from typing import Any, Self, TypeAlias
@@ -77,15 +77,6 @@ def idf(counts: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
     return values
 
 
-def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """Return the weight of each of a query's terms; they add up to `scale`.
-
-    `weights`, `idf`: arrays, shape (t,), of one query's terms.
-    """
-    products: NDArray[np.float64] = weights * idf
-    return products * (scale / max(float(products.sum()), 1e-30))
-
-
 _Entries: TypeAlias = Sequence[tuple[int, slice]]
 """The entries of some terms in one matrix: by the number of a term, the places of its entries."""
 
@@ -99,7 +90,7 @@ class LookedUp:
     spans : list of n slice
         The places of each query's terms, of which there are t.
     weights : array, shape (t,)
-        See `shares`.
+        The weights of the terms; those of a query add up to its scale times the passages'.
     idf : array, shape (t,)
         Inverse document frequency of each term.
     numbers : list of t int
@@ -280,12 +271,12 @@ class Words:
         keys, numbers = queries.keys, np.arange(len(queries.keys))
         if len(queries) > 1:  # those of one are distinct
             keys, numbers = np.unique(keys, return_inverse=True)
-        entries, stats = [part.entries(keys) for part in self.parts], self.frequencies
-        counts = self._count(keys, entries) if stats is None else stats.counts_of(keys)
-        rare, weights = idf(counts, self.size)[numbers], [np.zeros(0)]
+        entries = [part.entries(keys) for part in self.parts]
+        rare, weights = idf(self.counts_of(keys, entries), self.size)[numbers], [np.zeros(0)]
         spans = [*starmap(slice, pairwise(queries.starts.tolist()))]
         for span, scale in zip(spans, queries.scale.tolist(), strict=True):
-            weights.append(shares(queries.weights[span], rare[span], scale * self.scale))
+            products = queries.weights[span] * rare[span]
+            weights.append(products * (scale * self.scale / max(float(products.sum()), 1e-30)))
         of_terms = np.concatenate(weights, dtype=np.float32)
         return LookedUp(spans, of_terms, rare, numbers.tolist(), [*map(dict, entries)])
 
@@ -339,15 +330,17 @@ class Words:
             blocks.append(block)
         return blocks
 
-    def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of passages that contain each of some terms."""
+    def counts_of(
+        self, keys: NDArray[np.uint64], entries: Sequence[_Entries] | None = None
+    ) -> NDArray[np.int64]:
+        """Return the number of passages that contain each of some terms.
+
+        `entries`: those of the terms in each matrix, if they are known.
+        """
         if (stats := self.frequencies) is not None:
             return stats.counts_of(keys)
-        return self._count(keys, [part.entries(keys) for part in self.parts])
-
-    def _count(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
-        """Count the passages that contain distinct terms, by their entries in each matrix."""
         counts = np.zeros(len(keys), dtype=np.int64)
+        entries = entries or [part.entries(keys) for part in self.parts]
         for part, alive, spans in zip(self.parts, self.alive, entries, strict=True):
             for term, span in spans:
                 counts[term] += (
