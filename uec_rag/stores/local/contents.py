@@ -267,7 +267,7 @@ class Contents(Texts):
             match condition:
                 case filters.Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
-                    hits = column.fits(condition)[column.codes[view.state.rows]]
+                    hits = column.fits(condition).take(column.codes.take(view.state.rows))
                 case filters.HasId(ids):
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):

@@ -471,7 +471,7 @@ class Part:
         """The mask of the passages that were not removed."""
         return np.ones(len(self.segment), dtype=bool) if self.alive is None else self.alive
 
-    @property
+    @cached_property
     def count(self) -> int:
         """The number of passages that were not removed."""
         return len(self.segment) if self.alive is None else int(np.count_nonzero(self.alive))

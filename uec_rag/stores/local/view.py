@@ -118,7 +118,7 @@ class State:
     @cached_property
     def count(self) -> int:
         """The number of columns."""
-        return int(self.edges[-1]) if self.selected is None else len(self.selected)
+        return sum(part.count for part in self.parts)
 
     @cached_property
     def is_few(self) -> bool:
@@ -168,28 +168,47 @@ class State:
         """Return the places of columns in the segments one after another."""
         return columns if self.selected is None else self.selected[columns]
 
+    def take(self, similarities: FloatArray) -> FloatArray:
+        """Return the columns of similarities to all passages in the segments, shape (n, m)."""
+        if self.selected is None:
+            return similarities
+        return similarities.take(self.selected, axis=1)  # seven times as fast as by an index
+
     def split(
         self, columns: NDArray[np.int64]
-    ) -> Iterator[tuple[Segment, NDArray[np.int64], NDArray[np.intp]]]:
-        """Yield each segment, the indices of some columns in it, and where these are among them."""
+    ) -> Iterator[tuple[Part, NDArray[np.int64], NDArray[np.intp]]]:
+        """Yield each part, the indices of some columns in it, and where these are among them."""
         places = self.places(columns)
         if len(self.parts) == 1:
-            yield self.parts[0].segment, places, np.arange(len(places))
+            yield self.parts[0], places, np.arange(len(places))
             return
         numbers = np.searchsorted(self.edges, places, side="right") - 1
         for number in np.unique(numbers).tolist():
             [at] = np.nonzero(numbers == number)
-            yield self.parts[number].segment, places[at] - self.edges[number], at
+            yield self.parts[number], places[at] - self.edges[number], at
 
     def numbers(self, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
         """Return the means (m, d) of columns, and the factors of their variances (m, r)."""
         means = np.empty((len(columns), self.schema.dimension), dtype=np.float32)
         scales = np.empty((len(columns), self.schema.scales), dtype=np.float32)
-        for segment, indices, at in self.split(columns):
-            means[at] = self.schema.stretched([mean[indices] for mean in segment.means])
-            scales[at] = segment.scales[indices]
+        for part, indices, at in self.split(columns):
+            means[at] = self.schema.stretched([mean[indices] for mean in part.segment.means])
+            scales[at] = part.segment.scales[indices]
         require_finite([means])
         return means, scales
+
+    def products(self, number: int, query: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
+        """Multiply a query with a block of the means of columns, exactly; shape (m,)."""
+        exact = np.empty(len(columns), dtype=np.float32)
+        for start in range(0, len(columns), _MANY):
+            span = slice(start, start + _MANY)
+            for part, indices, at in self.split(columns[span]):
+                # Not a matrix product, whose sums may differ between equal rows. With the order of
+                # einsum's sums, those in float32 would be further off.
+                means = part.segment.means[number][indices]
+                exact[span][at] = np.einsum("ij,j->i", means, query, dtype=np.float64)
+        require_finite([exact], LARGEST_PRODUCT)
+        return exact
 
     def gaussians(self, columns: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of columns."""
@@ -319,7 +338,10 @@ class View(Searched):
         return View(state, self.texts)
 
     def _read(self, columns: NDArray[np.int64]) -> list[Passage]:
-        return self.texts.read(self.state.rows[columns].tolist())
+        rows = np.empty(len(columns), dtype=np.int64)
+        for part, indices, at in self.state.split(columns):  # all rows may be many
+            rows[at] = part.first_row + part.segment.offsets[indices].astype(np.int64)
+        return self.texts.read(rows.tolist())
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the columns of the ids that there are."""
@@ -377,7 +399,8 @@ class View(Searched):
         way: AbstractContextManager[Way | None] = nullcontext()
         if state.edges[-1] >= MANY and len(blocks[0]) and not state.is_few:
             for part in state.parts:
-                _ = part.segment.scans  # which are not made while a scan is timed
+                if part.count:
+                    _ = part.segment.scans  # which are not made while a scan is timed
             way = faster_way(len(blocks[0]), len(self), state.schema.widths)
         dense, words = iter(np.flatnonzero(state.schema.widths).tolist()), iter(self.lexicon.words)
         similarities, looked_up = list[FloatArray](), list[LookedUp]()
@@ -387,9 +410,7 @@ class View(Searched):
                 if isinstance(block, Terms):
                     corpus = next(words)
                     looked_up.append(corpus.look_up(block))
-                    product = corpus.similarities(looked_up[-1])
-                    selected = state.selected
-                    similarities.append(product if selected is None else product[:, selected])
+                    similarities.append(state.take(corpus.similarities(looked_up[-1])))
                     continue
                 number = next(dense)
                 # A question is stretched in place of all that is stored.
@@ -401,38 +422,32 @@ class View(Searched):
 
         def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
             number, query = queries[place]
-            exact = np.empty(len(columns), dtype=np.float32)
-            for start in range(0, len(columns), _MANY):
-                span = slice(start, start + _MANY)
-                for segment, indices, at in state.split(columns[span]):
-                    # Not a matrix product, whose sums may differ between equal rows. With the order
-                    # of einsum's sums, those in float32 would be further off.
-                    means = segment.means[number][indices]
-                    exact[span][at] = np.einsum("ij,j->i", means, query[row], dtype=np.float64)
-            require_finite([exact], LARGEST_PRODUCT)
-            return exact
+            return state.products(number, query[row], columns)
 
         return Compared(similarities, errors, compute, looked_up)
 
     def _multiply(
         self, query: FloatArray, number: int, scan: Way | None
-    ) -> tuple[FloatArray, NDArray[np.float64] | float]:
+    ) -> tuple[FloatArray, NDArray[np.float64]]:
         """Multiply queries with a block of the means; return the error, too."""
-        state, error = self.state, np.zeros(len(query))
-        segments = [part.segment for part in state.parts]
+        state, error, products = self.state, np.zeros(len(query)), list[FloatArray]()
         with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
             if state.is_few:
                 product = np.empty((len(query), len(self)), dtype=np.float32)
-                for segment, indices, at in state.split(np.arange(len(self))):
-                    product[:, at] = query @ segment.means[number][indices].T
+                for part, indices, at in state.split(np.arange(len(self))):
+                    product[:, at] = query @ part.segment.means[number][indices].T
                 return product, error
-            if scan is None:
-                products = [query @ segment.means[number].T for segment in segments]
-            else:
-                pairs = [scan(segment.scans[number], query) for segment in segments]
-                products, error = [p for p, _ in pairs], np.max([e for _, e in pairs], axis=0)
-        joined = np.concatenate(products, axis=1)
-        return joined if state.selected is None else joined[:, state.selected], error
+            for part in state.parts:
+                segment = part.segment
+                if not part.count:  # as if all of it are of other tenants
+                    product = np.empty((len(query), len(segment)), dtype=np.float32)
+                elif scan is None:
+                    product = query @ segment.means[number].T
+                else:
+                    product, slack = scan(segment.scans[number], query)
+                    error = np.maximum(error, slack)
+                products.append(product)
+        return state.take(np.concatenate(products, axis=1)), error
 
     def top_k(
         self, query: Gaussian, k: int, *, beta: float, compared: Compared, weights: FloatArray
@@ -478,8 +493,8 @@ class View(Searched):
     def text_keys(self, columns: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the numbers of the texts of columns (n, k), the same for copies of one."""
         keys = np.empty(columns.size, dtype=np.uint64)
-        for segment, indices, at in self.state.split(columns.ravel()):
-            keys[at] = segment.texts[indices]
+        for part, indices, at in self.state.split(columns.ravel()):
+            keys[at] = part.segment.texts[indices]
         return keys.reshape(columns.shape)
 
     def gather(self, columns: Iterable[NDArray[np.int64]]) -> list[list[Passage]]:
