@@ -23,9 +23,7 @@ from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
 from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
 from uec_rag.stores.local.database import Database
-from uec_rag.stores.local.segments import (
-    SegmentFolder,
-)
+from uec_rag.stores.local.segments import SegmentFolder
 from uec_rag.stores.local.view import State, Texts, View
 from uec_rag.stores.metadata import dates_of, restore_dates
 from uec_rag.stores.passage import Checked, Passage
@@ -242,10 +240,11 @@ class Contents(Texts):
         if remains := self._remains_for_views():
             yield [remains[row] for row in rows if row in remains]
             rows = [row for row in rows if row not in remains]
+        # One statement for any rows, since to parse one takes longer than to run it.
+        sql = f"SELECT {COLUMNS} FROM passages WHERE row IN (SELECT value FROM json_each(?))"
         for start in range(0, len(rows), _AT_ONCE):
-            batch = ",".join(map(str, rows[start : start + _AT_ONCE]))
-            sql = f"SELECT {COLUMNS} FROM passages WHERE row IN ({batch}) ORDER BY row"
-            yield self.database.ask(sql)
+            batch = json.dumps(rows[start : start + _AT_ONCE])
+            yield self.database.ask(f"{sql} ORDER BY row", [batch])
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""

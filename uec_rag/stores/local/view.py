@@ -176,11 +176,11 @@ class State:
 
     def split(
         self, columns: NDArray[np.int64]
-    ) -> Iterator[tuple[Part, NDArray[np.int64], NDArray[np.intp]]]:
+    ) -> Iterator[tuple[Part, NDArray[np.int64], NDArray[np.intp] | slice]]:
         """Yield each part, the indices of some columns in it, and where these are among them."""
         places = self.places(columns)
         if len(self.parts) == 1:
-            yield self.parts[0], places, np.arange(len(places))
+            yield self.parts[0], places, slice(None)
             return
         numbers = np.searchsorted(self.edges, places, side="right") - 1
         for number in np.unique(numbers).tolist():
