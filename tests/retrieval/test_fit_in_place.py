@@ -109,13 +109,13 @@ def test_a_second_fit_takes_the_place_of_the_first(unfitted, tmp_path):
 
 def test_segments_and_passages_stay_as_they_are_on_disk(tmp_path):
     index = saved(ENSEMBLES["words"](), tmp_path / "index")
-    before, rows = files_of(index.folder), index.store.snapshot().rows.tolist()
+    before, rows = files_of(index.folder), index.store.snapshot().state.rows.tolist()
     changes = index.changes
     index.search(ASKED)
     after = files_of(index.folder)
     assert before.items() <= after.items()
     assert sum(map(len, after.values())) < 1.05 * sum(map(len, before.values()))
-    assert index.store.snapshot().rows.tolist() == rows
+    assert index.store.snapshot().state.rows.tolist() == rows
     assert index.changes == changes
 
 

@@ -59,10 +59,11 @@ def search(store, query, k, **options):
     """The hits of queries, each searched alone: a store elsewhere takes one at a time."""
     found = [store.search(query[[row]], k, **options) for row in range(len(query))]
     numbers = (
-        np.concatenate([getattr(one, name) for one in found]) for name in ("scores", "mu", "sigma2")
+        np.concatenate([getattr(one, name) for one in found])
+        for name in ("columns", "scores", "mu", "sigma2")
     )
     hits = [one.passages[0] for one in found]
-    return StoreHits(hits, *numbers, exact=all(one.exact for one in found))
+    return StoreHits(*numbers, hits, all(one.exact for one in found))
 
 
 def assert_finds(store, expected, query=QUERY, k=5, beta=1.0, **options):

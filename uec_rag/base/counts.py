@@ -6,7 +6,7 @@ over the current passages, so they are exact after every addition and removal, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 from typing import Any, Self, TypeAlias
@@ -77,15 +77,6 @@ def idf(counts: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
     return values
 
 
-def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """Return the weight of each of a query's terms; they add up to `scale`.
-
-    `weights`, `idf`: arrays, shape (t,), of one query's terms.
-    """
-    products: NDArray[np.float64] = weights * idf
-    return products * (scale / max(float(products.sum()), 1e-30))
-
-
 _Entries: TypeAlias = Sequence[tuple[int, slice]]
 """The entries of some terms in one matrix: by the number of a term, the places of its entries."""
 
@@ -99,7 +90,7 @@ class LookedUp:
     spans : list of n slice
         The places of each query's terms, of which there are t.
     weights : array, shape (t,)
-        See `shares`.
+        The weights of the terms; those of a query add up to its scale times the passages'.
     idf : array, shape (t,)
         Inverse document frequency of each term.
     numbers : list of t int
@@ -275,20 +266,17 @@ class Words:
         scale = float(terms.scale[0]) if len(terms) else 1.0
         return cls(scale, parts, [None] * len(parts))
 
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
     def look_up(self, queries: Terms) -> LookedUp:
         """Look up the terms of n queries."""
         keys, numbers = queries.keys, np.arange(len(queries.keys))
         if len(queries) > 1:  # those of one are distinct
             keys, numbers = np.unique(keys, return_inverse=True)
-        entries, stats = [part.entries(keys) for part in self.parts], self.frequencies
-        counts = self._count(keys, entries) if stats is None else stats.counts_of(keys)
-        rare, weights = idf(counts, self.size)[numbers], [np.zeros(0)]
+        entries = [part.entries(keys) for part in self.parts]
+        rare, weights = idf(self.counts_of(keys, entries), self.size)[numbers], [np.zeros(0)]
         spans = [*starmap(slice, pairwise(queries.starts.tolist()))]
         for span, scale in zip(spans, queries.scale.tolist(), strict=True):
-            weights.append(shares(queries.weights[span], rare[span], scale * self.scale))
+            products = queries.weights[span] * rare[span]
+            weights.append(products * (scale * self.scale / max(float(products.sum()), 1e-30)))
         of_terms = np.concatenate(weights, dtype=np.float32)
         return LookedUp(spans, of_terms, rare, numbers.tolist(), [*map(dict, entries)])
 
@@ -298,7 +286,8 @@ class Words:
         s is the BM25 score divided by the highest score that a passage could
         have for the query, including terms that no passage contains: from 0 to 1.
         """
-        out = np.zeros((len(queries.spans), len(self)), dtype=np.float32)
+        rows = sum(map(len, self._norms))
+        out = np.zeros((len(queries.spans), rows), dtype=np.float32)
         for query, row in enumerate(out):
             weights, start = queries.weights[queries.spans[query]], 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
@@ -329,27 +318,29 @@ class Words:
             impacts = np.zeros((len(weights), len(places)), dtype=np.float32)
             norms, start = np.empty(len(places), dtype=np.float32), 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
-                span = slice(*places.searchsorted([start, start + len(part)]).tolist())
+                span = slice(*places.searchsorted([start, start + len(norm)]).tolist())
                 if span.start < span.stop:
                     at = (places[span] - start).astype(np.uint16)
                     part.impacts(queries.entries_of(query, matrix), at, impacts[:, span])
                     norms[span] = norm[at]
-                start += len(part)
+                start += len(norm)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
             block = np.empty((len(places), len(weights)), dtype=np.float32)
             block[order] = (impacts * weights[:, None]).T
             blocks.append(block)
         return blocks
 
-    def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of passages that contain each of some terms."""
+    def counts_of(
+        self, keys: NDArray[np.uint64], entries: Sequence[_Entries] | None = None
+    ) -> NDArray[np.int64]:
+        """Return the number of passages that contain each of some terms.
+
+        `entries`: those of the terms in each matrix, if they are known.
+        """
         if (stats := self.frequencies) is not None:
             return stats.counts_of(keys)
-        return self._count(keys, [part.entries(keys) for part in self.parts])
-
-    def _count(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
-        """Count the passages that contain distinct terms, by their entries in each matrix."""
         counts = np.zeros(len(keys), dtype=np.int64)
+        entries = entries or [part.entries(keys) for part in self.parts]
         for part, alive, spans in zip(self.parts, self.alive, entries, strict=True):
             for term, span in spans:
                 counts[term] += (
@@ -359,25 +350,24 @@ class Words:
                 )
         return counts
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of passages by which inverse document frequencies are computed."""
-        return self._statistics[0]
-
-    @cached_property
-    def _statistics(self) -> tuple[int, float]:
-        """The number of passages and their mean length."""
         if (stats := self.frequencies) is not None:
-            return stats.passages, stats.length / max(1, stats.passages)
-        lengths = [
-            part.lengths if alive is None else part.lengths[alive]
+            return stats.passages
+        return sum(
+            len(part) if alive is None else int(np.count_nonzero(alive))
             for part, alive in zip(self.parts, self.alive, strict=True)
-        ]
-        count = sum(map(len, lengths))
-        return count, float(sum(block.sum(dtype=np.float64) for block in lengths)) / max(1, count)
+        )
 
     @cached_property
     def _norms(self) -> list[FloatArray]:
         """The BM25 damping of counts in each row of each matrix."""
-        scale = np.float32(K1 * B / max(self._statistics[1], 1e-30))
+        if (stats := self.frequencies) is None:
+            pairs = zip(self.parts, self.alive, strict=True)
+            lengths = (p.lengths if alive is None else p.lengths[alive] for p, alive in pairs)
+            length = float(sum(block.sum(dtype=np.float64) for block in lengths))
+        else:
+            length = stats.length
+        scale = np.float32(K1 * B / max(length / max(1, self.size), 1e-30))
         return [part.lengths * scale + np.float32(K1 * (1 - B)) for part in self.parts]

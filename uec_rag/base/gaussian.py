@@ -379,12 +379,12 @@ class Schema(Record):
         """The profile of a factored variance, shape (F, d); None for another one."""
         return None if self.factors is None else as_matrix(self.factors, "factors")
 
-    @property
+    @cached_property
     def dimension(self) -> int:
         """The dimension of the means."""
         return sum(self.widths)
 
-    @property
+    @cached_property
     def scales(self) -> int:
         """The number of factors of a variance that each passage has."""
         return self.dimension if self.factors is None else len(self.factors)

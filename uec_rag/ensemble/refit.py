@@ -19,7 +19,7 @@ class Refit:
 
     Attributes
     ----------
-    old, new : Fitted
+    source, target : Fitted
         The ensemble before and after it.
     widths : tuple of K int
         The dimension of each encoder; 0 of one that counts words.

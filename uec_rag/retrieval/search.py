@@ -56,11 +56,10 @@ from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
-from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.base import Filter, Searched, StoreHits
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.segments import Compared
-from uec_rag.stores.local.view import Top
 from uec_rag.stores.passage import Passage
 
 _METHOD = 1
@@ -183,7 +182,7 @@ class Block:
         The number of passages that were compared.
     is_elsewhere : bool
         Whether others may have the words of the questions, as in a store of someone else.
-    top : Top
+    top : StoreHits
         The m best columns of each.
     texts : array, shape (n, m)
         The numbers of all texts, see `text_keys`.
@@ -216,7 +215,7 @@ class Block:
     parts: Sequence[Gaussian]
     size: int
     is_elsewhere: bool
-    top: Top
+    top: StoreHits
     texts: NDArray[np.uint64]
     similarities: FloatArray
     leading: list[FloatArray]
@@ -470,7 +469,7 @@ def top_k(
     compared: Compared,
     weights: FloatArray,
     different: int,
-) -> tuple[Top, NDArray[np.uint64]]:
+) -> tuple[StoreHits, NDArray[np.uint64]]:
     """Find the best columns until they hold `different` different texts, and the texts' numbers.
 
     The search ends at `_DEEPEST` columns, if these are more.

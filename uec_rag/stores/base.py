@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
@@ -31,18 +34,22 @@ class StoreHits:
 
     Attributes
     ----------
-    passages : list of list of Passage
+    columns : int array, shape (n, k)
+        Where they are in the view that was searched.
     scores, mu, sigma2 : array, shape (n, k)
         s_hat, and mean and variance of the similarity from which it is computed.
+    passages : sequence of n lists of Passage
+        Those that were read: all by `Searched.search`, none by `View.top_k`.
     exact : bool
         Whether no other passage can have a higher score.
     """
 
-    passages: list[list[Passage]]
+    columns: NDArray[np.int64]
     scores: FloatArray
     mu: FloatArray
     sigma2: FloatArray
-    exact: bool
+    passages: Sequence[list[Passage]] = ()
+    exact: bool = True
 
 
 class Searched(ABC):

@@ -23,9 +23,7 @@ from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
 from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
 from uec_rag.stores.local.database import Database
-from uec_rag.stores.local.segments import (
-    SegmentFolder,
-)
+from uec_rag.stores.local.segments import SegmentFolder
 from uec_rag.stores.local.view import State, Texts, View
 from uec_rag.stores.metadata import dates_of, restore_dates
 from uec_rag.stores.passage import Checked, Passage
@@ -242,10 +240,11 @@ class Contents(Texts):
         if remains := self._remains_for_views():
             yield [remains[row] for row in rows if row in remains]
             rows = [row for row in rows if row not in remains]
+        # One statement for any rows, since to parse one takes longer than to run it.
+        sql = f"SELECT {COLUMNS} FROM passages WHERE row IN (SELECT value FROM json_each(?))"
         for start in range(0, len(rows), _AT_ONCE):
-            batch = ",".join(map(str, rows[start : start + _AT_ONCE]))
-            sql = f"SELECT {COLUMNS} FROM passages WHERE row IN ({batch}) ORDER BY row"
-            yield self.database.ask(sql)
+            batch = json.dumps(rows[start : start + _AT_ONCE])
+            yield self.database.ask(f"{sql} ORDER BY row", [batch])
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
@@ -262,12 +261,12 @@ class Contents(Texts):
         """See `Texts`."""
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
-            """Return which of some positions satisfy a condition."""
+            """Return which of some columns satisfy a condition."""
             hits = np.zeros_like(among)
             match condition:
                 case filters.Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
-                    hits = column.fits(condition)[column.codes[view.state.rows]]
+                    hits = column.fits(condition).take(column.codes.take(view.state.rows))
                 case filters.HasId(ids):
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
@@ -279,12 +278,11 @@ class Contents(Texts):
                         hits |= mask(part, among & ~hits)
                     hits = ~hits if kind == "not" else hits
                 case _:
-                    positions = np.flatnonzero(among)
-                    passages = View(view.state, view.texts, positions).passages()
-                    hits[positions] = [bool(condition(passage)) for passage in passages]
+                    passages = view.among(among).passages()
+                    hits[among] = [bool(condition(passage)) for passage in passages]
             return among & hits
 
-        return mask(condition, view.mask)
+        return mask(condition, np.ones(len(view), dtype=bool))
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
-from itertools import chain, count, pairwise
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self
 
@@ -435,8 +435,8 @@ class LocalStore(Store):
         settings: dict[str, Any] = {"fingerprint": fingerprint}
         with self._step() as (connection, turn):
             state, folder, files = turn.state, self._home.segments, list[str]()
-            for part, (start, end) in zip(state.parts, pairwise(state.edges.tolist()), strict=True):
-                scales, schema = state.refit(change, range(start, end))
+            for part in state.parts:
+                scales, schema = state.refit(change, part.segment)
                 settings["schema"] = schema.metadata()
                 update = "UPDATE segments SET scales = ?, scales_sha256 = ? WHERE first = ?"
                 connection.execute(update, [*folder.write_scales(scales), part.first_row])
@@ -451,15 +451,15 @@ class LocalStore(Store):
         """
         with self.changing():
             view = self.snapshot()
-            positions = [*view.find(ids).values()]
-            if not positions:
+            columns = [*view.find(ids).values()]
+            if not columns:
                 return 0
             with self._step() as (connection, turn):
-                mark_dead(connection, view.state.rows[positions].tolist(), turn.version)
-                if len(positions) == len(view):  # so that Gaussians of any dimension may come
+                mark_dead(connection, view.state.rows[columns].tolist(), turn.version)
+                if len(columns) == len(view):  # so that Gaussians of any dimension may come
                     self._replace(connection, turn, view.state.parts)
                 put_settings(connection, {"changes": view.changes + 1})
-        return len(positions)
+        return len(columns)
 
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
@@ -510,7 +510,7 @@ class LocalStore(Store):
         view = self.snapshot()
         for part in view.state.parts:
             _ = part.segment.checked_words
-        total, there = self._home.check(view.rows)
+        total, there = self._home.check(view.state.rows)
         is_newest = self.snapshot().state.version == view.state.version  # else there may be more
         if total < len(view) or (is_newest and there > len(view)):
             raise corruption(
@@ -631,13 +631,13 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     settings : mapping
         The settings of the store that the view is of, and others to record in the copy.
     """
-    texts, rows, state, settings = view.texts, view.rows.tolist(), view.state, dict(settings)
+    texts, state, settings = view.texts, view.state, dict(settings)
+    rows = state.rows.tolist()
     if state.parts:
         settings["schema"] = state.schema.metadata()
     with store._step() as (connection, turn):
         target = turn.state
-        living = target.rows if target.alive is None else target.rows[target.alive]
-        mark_dead(connection, living.tolist(), turn.version)
+        mark_dead(connection, target.rows.tolist(), turn.version)
         shift = target.next_row  # rows are never used again, since others may read them
         stored = (
             chain.from_iterable(texts.records(rows))

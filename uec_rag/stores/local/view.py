@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,24 +57,17 @@ class Texts:
         return [(p.id, row) for row, p in enumerate(self._passages) if p.id in names]
 
     def select(self, view: View, condition: Condition) -> NDArray[np.bool_]:
-        """Return which positions satisfy a condition."""
-        return np.array([matches(condition, p) for p in self._passages], dtype=bool)
-
-
-class Top(NamedTuple):
-    """The best columns of a view for n queries, best first; shape (n, k) each."""
-
-    columns: NDArray[np.int64]
-    scores: FloatArray
-    mu: FloatArray
-    sigma2: FloatArray
+        """Return which columns of a view satisfy a condition."""
+        passages = self.read(view.state.rows.tolist())
+        return np.array([matches(condition, p) for p in passages], dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
     """The passages of an index at one moment. Writers make the next; readers keep theirs.
 
-    A position is the place of a passage in the segments, which are in the order of insertion.
+    A passage has a row in the database, which never changes, and a column in what is compared:
+    passages that were removed, or left out by a filter, have none.
 
     Attributes
     ----------
@@ -94,7 +87,9 @@ class State:
     tenants : dict
         The states of the passages of some tenants alone, by the keys of their conditions.
     whole : State or None
-        Of a tenant's, the state of all passages.
+        Of some passages alone, the state of all, whose texts are kept as long as it is there.
+    frequencies : sequence of Frequencies
+        The term frequencies of a larger corpus, for each sparse block; none for its own.
     """
 
     version: int = 0
@@ -106,83 +101,129 @@ class State:
     deleted_at: float | None = None
     tenants: dict[Hashable, State] = field(default_factory=dict)
     whole: State | None = None
+    frequencies: Sequence[Frequencies] = ()
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
-        """The first position of each part, and the number of positions."""
+        """The number of passages in the segments before each, and in all, also of removed ones."""
         return np.cumsum([0, *(len(part.segment) for part in self.parts)], dtype=np.int64)
 
     @cached_property
-    def alive(self) -> NDArray[np.int64] | None:
-        """The positions of the passages that were not removed; None if none was."""
+    def selected(self) -> NDArray[np.int64] | None:
+        """The place of each column in the segments one after another; None if all have one."""
         if all(part.alive is None for part in self.parts):
             return None
         return np.flatnonzero(np.concatenate([part.kept for part in self.parts]))
 
     @cached_property
-    def rows(self) -> NDArray[np.int64]:
-        """The row of each position, ascending."""
-        rows = [part.first_row + part.segment.offsets.astype(np.int64) for part in self.parts]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
+    def count(self) -> int:
+        """The number of columns."""
+        return sum(part.count for part in self.parts)
 
     @cached_property
-    def corpora(self) -> list[Words]:
+    def is_few(self) -> bool:
+        """True if less is read where the means of the columns are multiplied by themselves."""
+        return self.count <= _MANY and _FEW * self.count < self.edges[-1]
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each column, ascending."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(part.rows for part in self.parts)])
+
+    @cached_property
+    def words(self) -> list[Words]:
         """The word counts of each sparse block."""
         counts = [part.segment.checked_words for part in self.parts]
         alive = [part.alive for part in self.parts]
+        frequencies: Sequence[Frequencies | None] = self.frequencies
+        frequencies = frequencies or [None] * len(self.schema.words)
         return [
-            Words(scale, [of_part[number] for of_part in counts], alive)
-            for number, scale in enumerate(self.schema.words)
+            Words(scale, [of_part[number] for of_part in counts], alive, of_corpus)
+            for number, (scale, of_corpus) in enumerate(
+                zip(self.schema.words, frequencies, strict=True)
+            )
         ]
 
-    @property
-    def count(self) -> int:
-        """The number of passages."""
-        return int(self.edges[-1]) if self.alive is None else len(self.alive)
+    def select(self, mask: NDArray[np.bool_]) -> State:
+        """Return a state of the passages of some columns alone."""
+        alive, edges = mask, self.edges.tolist()
+        if self.selected is not None:
+            alive = np.zeros(edges[-1], dtype=bool)
+            alive[self.selected] = mask
+        parts = [
+            replace(part, alive=alive[start:end])
+            for part, (start, end) in zip(self.parts, pairwise(edges), strict=True)
+        ]
+        return replace(self, parts=parts, memory={}, tenants={}, whole=self)
 
-    def positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of rows, leaving out those that no segment has."""
+    def columns(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the columns of rows, leaving out those that have none."""
         if not len(self.rows):
             return np.zeros(0, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        positions: NDArray[np.int64] = at[self.rows[at] == rows]
-        return positions
+        columns: NDArray[np.int64] = at[self.rows[at] == rows]
+        return columns
+
+    def places(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of columns in the segments one after another."""
+        return columns if self.selected is None else self.selected[columns]
+
+    def take(self, similarities: FloatArray) -> FloatArray:
+        """Return the columns of similarities to all passages in the segments, shape (n, m)."""
+        if self.selected is None:
+            return similarities
+        return similarities.take(self.selected, axis=1)  # seven times as fast as by an index
 
     def split(
-        self, positions: NDArray[np.int64]
-    ) -> Iterator[tuple[Segment, NDArray[np.int64], NDArray[np.intp]]]:
-        """Yield each segment, its own positions among some, and where these are among them."""
+        self, columns: NDArray[np.int64]
+    ) -> Iterator[tuple[Part, NDArray[np.int64], NDArray[np.intp] | slice]]:
+        """Yield each part, the indices of some columns in it, and where these are among them."""
+        places = self.places(columns)
         if len(self.parts) == 1:
-            yield self.parts[0].segment, positions, np.arange(len(positions))
+            yield self.parts[0], places, slice(None)
             return
-        numbers = np.searchsorted(self.edges, positions, side="right") - 1
+        numbers = np.searchsorted(self.edges, places, side="right") - 1
         for number in np.unique(numbers).tolist():
-            [places] = np.nonzero(numbers == number)
-            indices = positions[places] - self.edges[number]
-            yield self.parts[number].segment, indices, places
+            [at] = np.nonzero(numbers == number)
+            yield self.parts[number], places[at] - self.edges[number], at
 
-    def numbers(self, positions: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Return the means (m, d) of positions, and the factors of their variances (m, r)."""
-        means = np.empty((len(positions), self.schema.dimension), dtype=np.float32)
-        scales = np.empty((len(positions), self.schema.scales), dtype=np.float32)
-        for segment, indices, places in self.split(positions):
-            means[places] = self.schema.stretched([mean[indices] for mean in segment.means])
-            scales[places] = segment.scales[indices]
+    def numbers(self, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return the means (m, d) of columns, and the factors of their variances (m, r)."""
+        means = np.empty((len(columns), self.schema.dimension), dtype=np.float32)
+        scales = np.empty((len(columns), self.schema.scales), dtype=np.float32)
+        for part, indices, at in self.split(columns):
+            means[at] = self.schema.stretched([mean[indices] for mean in part.segment.means])
+            scales[at] = part.segment.scales[indices]
         require_finite([means])
         return means, scales
 
-    def gaussians(self, positions: NDArray[np.int64]) -> Gaussian:
-        """Return the Gaussians of positions."""
-        means, scales = self.numbers(positions)
+    def products(self, number: int, query: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
+        """Multiply a query with a block of the means of columns, exactly; shape (m,)."""
+        exact = np.empty(len(columns), dtype=np.float32)
+        for start in range(0, len(columns), _MANY):
+            span = slice(start, start + _MANY)
+            for part, indices, at in self.split(columns[span]):
+                # Not a matrix product, whose sums may differ between equal rows. With the order of
+                # einsum's sums, those in float32 would be further off.
+                means = part.segment.means[number][indices]
+                exact[span][at] = np.einsum("ij,j->i", means, query, dtype=np.float64)
+        require_finite([exact], LARGEST_PRODUCT)
+        return exact
+
+    def gaussians(self, columns: NDArray[np.int64]) -> Gaussian:
+        """Return the Gaussians of columns."""
+        means, scales = self.numbers(columns)
         schema = self.schema
         return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
 
-    def refit(self, change: Refit, positions: range) -> tuple[FloatArray, Schema]:
-        """Return the factors of the variances of positions after another fit, and the schema."""
+    def refit(self, change: Refit, segment: Segment) -> tuple[FloatArray, Schema]:
+        """Return the factors of a segment's variances after another fit, and the schema."""
         scales, schema = list[FloatArray](), self.schema
-        for start in range(positions.start, positions.stop, _MANY):
-            span = np.arange(start, min(start + _MANY, positions.stop))
-            gaussians = change.gaussians(self.numbers(span)[0])
+        for start in range(0, len(segment), _MANY):
+            blocks = [mean[start : start + _MANY] for mean in segment.means]
+            means = self.schema.stretched(blocks)
+            require_finite([means])
+            gaussians = change.gaussians(means)
             scales.append(gaussians.scales)
             schema = Schema.from_gaussians(gaussians)
         lengths = (self.schema.stretch * change.factors).tolist()
@@ -198,21 +239,12 @@ class View(Searched):
     ----------
     state : State
     texts : Texts
-    selected : int array or None
-        The positions of the passages of the view, ascending; None for all of the state.
-    frequencies : sequence of Frequencies
-        The term frequencies of a larger corpus, for each sparse block.
+    lexicon : State or None
+        The passages among which words are rare or frequent; None for those of the view.
     """
 
-    def __init__(
-        self,
-        state: State,
-        texts: Texts,
-        selected: NDArray[np.int64] | None = None,
-        frequencies: Sequence[Frequencies] = (),
-    ) -> None:
-        self.state, self.texts, self.frequencies = state, texts, frequencies
-        self.selected = state.alive if selected is None else selected
+    def __init__(self, state: State, texts: Texts, lexicon: State | None = None) -> None:
+        self.state, self.texts, self.lexicon = state, texts, lexicon or state
 
     @classmethod
     def from_passages(
@@ -228,8 +260,9 @@ class View(Searched):
         segments = Segment.cut(gaussians, text_keys(passages))
         parts = [Part(start, "", segment) for start, segment in segments]
         schema = Schema.from_gaussians(gaussians)
-        state = State(next_row=len(passages), parts=parts, schema=schema)
-        return cls(state, Texts(passages), frequencies=frequencies)
+        count = len(passages)
+        state = State(next_row=count, parts=parts, schema=schema, frequencies=frequencies)
+        return cls(state, Texts(passages))
 
     @classmethod
     def empty(cls) -> View:
@@ -243,18 +276,17 @@ class View(Searched):
             offsets = np.arange(len(segment), dtype=np.uint32)
             parts.append(Part(start, "", replace(segment, offsets=offsets, path=Path())))
             start += len(segment)
-        state = State(0, self.changes, start, parts, self.state.schema)
-        return View, (state, Texts([*self.passages()]), None, self.frequencies)
+        schema, frequencies = self.state.schema, self.state.frequencies
+        state = State(0, self.changes, start, parts, schema, frequencies=frequencies)
+        return View, (state, Texts([*self.passages()]))
 
     def segments(self) -> Iterator[tuple[int, Segment]]:
         """Yield the first row and the segment of each part, without what the view leaves out."""
-        mask = self.mask
-        for part, start in zip(self.state.parts, self.state.edges.tolist(), strict=False):
-            part_mask = mask[start : start + len(part.segment)]
-            if part_mask.all():
+        for part in self.state.parts:
+            if part.kept.all():
                 yield part.first_row, part.segment
-            elif part_mask.any():
-                yield Segment.join([(part.first_row, part.segment, part_mask)])
+            elif part.kept.any():
+                yield Segment.join([(part.first_row, part.segment, part.kept)])
 
     @property
     def changes(self) -> int:
@@ -268,7 +300,7 @@ class View(Searched):
         """
         if len(self) > _MOST_HASHED:
             return super().corpus()
-        memory = self.state.memory if self.selected is self.state.alive else {}
+        memory = self.state.memory
         if _CORPUS not in memory:
             total = 0
             for p in self.passages():
@@ -278,73 +310,51 @@ class View(Searched):
         return memory[_CORPUS]
 
     def __len__(self) -> int:
-        return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
+        return self.state.count
 
     def snapshot(self, filter: Filter | None = None) -> View:
         """Return the view itself, or one of only the passages that match a filter.
 
         TypeError or ValueError if the filter is invalid; see `uec_rag.stores.filters`.
         """
-        return self if filter is None else self._where(parse(filter))
+        return self if filter is None else self.among(self.texts.select(self, parse(filter)))
 
-    def _where(self, condition: Condition) -> View:
-        mask = self.texts.select(self, condition)
-        at = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
-        return View(self.state, self.texts, at, self.frequencies)
+    def among(self, mask: NDArray[np.bool_]) -> View:
+        """Return a view of some columns alone, among which words are as rare as in this one."""
+        return View(self.state.select(mask), self.texts, self.lexicon)
 
     def of_tenant(self, filter: Filter) -> View:
         """Return a view of the passages that match a filter, among which words are counted."""
         condition = parse(filter)  # once: the filter is the caller's, who may change it meanwhile
         key, tenants = key_of(condition), self.state.tenants
-        is_kept = key is not None and self.selected is self.state.alive
-        state = tenants.get(key) if is_kept else None
+        state = None if key is None else tenants.get(key)
         if state is None:
-            mask, edges = self._where(condition).mask, self.state.edges.tolist()
-            parts = [
-                replace(part, alive=mask[start:end])
-                for part, (start, end) in zip(self.state.parts, pairwise(edges), strict=True)
-            ]
-            state = replace(self.state, parts=parts, memory={}, tenants={}, whole=self.state)
-            if is_kept:
+            state = self.state.select(self.texts.select(self, condition))
+            state = replace(state, frequencies=())
+            if key is not None:
                 for latest in [*tenants][_MOST_TENANTS - 1 :]:
                     tenants.pop(latest, None)
                 tenants[key] = state
         return View(state, self.texts)
 
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The row of each column, ascending."""
-        return self.state.rows if self.selected is None else self.state.rows[self.selected]
-
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        """Which positions of the state are selected."""
-        mask = np.zeros(int(self.state.edges[-1]), dtype=bool)
-        mask[slice(None) if self.selected is None else self.selected] = True
-        return mask
-
-    def positions(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of columns."""
-        return columns if self.selected is None else self.selected[columns]
-
-    def _read(self, positions: NDArray[np.int64]) -> list[Passage]:
-        return self.texts.read(self.state.rows[positions].tolist())
+    def _read(self, columns: NDArray[np.int64]) -> list[Passage]:
+        rows = np.empty(len(columns), dtype=np.int64)
+        for part, indices, at in self.state.split(columns):  # all rows may be many
+            rows[at] = part.first_row + part.segment.offsets[indices].astype(np.int64)
+        return self.texts.read(rows.tolist())
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the positions of the ids that there are."""
-        pairs = self.texts.rows_of(ids)
-        names = {row: id_ for id_, row in pairs}
-        positions = self.state.positions(np.array([*names], dtype=np.int64))
-        if self.selected is not None:
-            positions = positions[np.isin(positions, self.selected)]
-        rows = self.state.rows[positions].tolist()
-        return {names[row]: at for row, at in zip(rows, positions.tolist(), strict=True)}
+        """Return the columns of the ids that there are."""
+        names = {row: id_ for id_, row in self.texts.rows_of(ids)}
+        columns = self.state.columns(np.array([*names], dtype=np.int64))
+        rows = self.state.rows[columns].tolist()
+        return {names[row]: at for row, at in zip(rows, columns.tolist(), strict=True)}
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
         places = self.find(ids)
-        positions = np.array([places[id_] for id_ in ids if id_ in places], dtype=np.int64)
-        return [*map(copy_passage, self._read(positions))]
+        columns = np.array([places[id_] for id_ in ids if id_ in places], dtype=np.int64)
+        return [*map(copy_passage, self._read(columns))]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
@@ -360,9 +370,7 @@ class View(Searched):
         return (
             copy_passage(passage)
             for start in starts
-            for passage in view._read(
-                view.positions(np.arange(start, min(len(view), start + _MANY)))
-            )
+            for passage in view._read(np.arange(start, min(len(view), start + _MANY)))
         )
 
     def examples(self, limit: int = MOST_EXAMPLES) -> list[Passage]:
@@ -375,7 +383,7 @@ class View(Searched):
         if count > limit:
             starts = np.linspace(0, count - at_once, limit // at_once).astype(np.int64)
             columns = np.unique(starts[:, None] + np.arange(at_once))
-        return [*map(copy_passage, self._read(self.positions(columns)))]
+        return [*map(copy_passage, self._read(columns))]
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> Compared:
         """Multiply n queries with each block of the stored passages.
@@ -384,85 +392,66 @@ class View(Searched):
         with the blocks of the stored means, and terms compared with the sparse blocks, in their
         order. Of many passages, most similarities to the means are within an error, see `Compared`.
         """
+        state, errors = self.state, np.zeros((len(blocks[0]), len(blocks)))
+        if not len(self):
+            empty = np.zeros((len(blocks[0]), 0), dtype=np.float32)
+            return Compared([empty] * len(blocks), errors, lambda *_: empty[0])
         way: AbstractContextManager[Way | None] = nullcontext()
-        if self.state.edges[-1] >= MANY and len(blocks[0]) and not self._is_few:
-            for part in self.state.parts:
-                _ = part.segment.scans  # which are not made while a scan is timed
-            way = faster_way(len(blocks[0]), len(self), self.state.schema.widths)
+        if state.edges[-1] >= MANY and len(blocks[0]) and not state.is_few:
+            for part in state.parts:
+                if part.count:
+                    _ = part.segment.scans  # which are not made while a scan is timed
+            way = faster_way(len(blocks[0]), len(self), state.schema.widths)
+        dense, words = iter(np.flatnonzero(state.schema.widths).tolist()), iter(self.lexicon.words)
+        similarities, looked_up = list[FloatArray](), list[LookedUp]()
+        queries = dict[int, tuple[int, FloatArray]]()
         with way as scan:
-            return self._compare(blocks, scan)
-
-    def _compare(self, blocks: Sequence[FloatArray | Terms], scan: Way | None) -> Compared:
-        dense = iter(np.flatnonzero(self.state.schema.widths).tolist())
-        numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
-        if self.state.schema.lengths:  # a question is stretched in place of all that is stored
-            stretch = self.state.schema.stretch
-            blocks = [
-                block if isinstance(block, Terms) else block * stretch[number]
-                for block, number in zip(blocks, numbers, strict=True)
-            ]
-        errors = np.zeros((len(blocks[0]), len(blocks)))
-        size, similarities = len(self), list[FloatArray]()
-        words, looked_up = iter(self._words if size else ()), list[LookedUp]()
-        for place, (block, number) in enumerate(zip(blocks, numbers, strict=True)):
-            if not size:
-                similarities.append(np.zeros((len(block), 0), dtype=np.float32))
-                continue
-            if isinstance(block, Terms):
-                corpus = next(words)
-                looked_up.append(corpus.look_up(block))
-                similarities.append(self._select(corpus.similarities(looked_up[-1])))
-                continue
-            product, errors[:, place] = self._multiply(block, number, scan)
-            similarities.append(product)
-            require_finite(similarities[-1:], LARGEST_PRODUCT)
+            for place, block in enumerate(blocks):
+                if isinstance(block, Terms):
+                    corpus = next(words)
+                    looked_up.append(corpus.look_up(block))
+                    similarities.append(state.take(corpus.similarities(looked_up[-1])))
+                    continue
+                number = next(dense)
+                # A question is stretched in place of all that is stored.
+                query = block * state.schema.stretch[number] if state.schema.lengths else block
+                queries[place] = number, query
+                product, errors[:, place] = self._multiply(query, number, scan)
+                similarities.append(product)
+                require_finite([product], LARGEST_PRODUCT)
 
         def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
-            positions, query = self.positions(columns), cast(FloatArray, blocks[place])[row]
-            exact = np.empty(len(columns), dtype=np.float32)
-            for start in range(0, len(columns), _MANY):
-                span = slice(start, start + _MANY)
-                for segment, indices, places in self.state.split(positions[span]):
-                    means = segment.means[numbers[place]][indices]
-                    # Not a matrix product, whose sums may differ between equal rows. With the order
-                    # of einsum's sums, those in float32 would be further off.
-                    exact[span][places] = np.einsum("ij,j->i", means, query, dtype=np.float64)
-            require_finite([exact], LARGEST_PRODUCT)
-            return exact
+            number, query = queries[place]
+            return state.products(number, query[row], columns)
 
         return Compared(similarities, errors, compute, looked_up)
 
-    @property
-    def _is_few(self) -> bool:
-        """True if less is read where the selected means are multiplied by themselves."""
-        at = self.selected
-        return at is not None and len(at) <= _MANY and _FEW * len(at) < self.state.edges[-1]
-
     def _multiply(
         self, query: FloatArray, number: int, scan: Way | None
-    ) -> tuple[FloatArray, NDArray[np.float64] | float]:
+    ) -> tuple[FloatArray, NDArray[np.float64]]:
         """Multiply queries with a block of the means; return the error, too."""
-        segments = [part.segment for part in self.state.parts]
-        if scan is not None:
-            products, errors = zip(
-                *(scan(segment.scans[number], query) for segment in segments), strict=True
-            )
-            return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
+        state, error, products = self.state, np.zeros(len(query)), list[FloatArray]()
         with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
-            if self.selected is not None and self._is_few:
+            if state.is_few:
                 product = np.empty((len(query), len(self)), dtype=np.float32)
-                for segment, indices, places in self.state.split(self.selected):
-                    product[:, places] = query @ segment.means[number][indices].T
-                return product, 0.0
-            products = tuple(query @ segment.means[number].T for segment in segments)
-            return self._select(np.concatenate(products, axis=1)), 0.0
-
-    def _select(self, similarities: FloatArray) -> FloatArray:
-        return similarities if self.selected is None else similarities[:, self.selected]
+                for part, indices, at in state.split(np.arange(len(self))):
+                    product[:, at] = query @ part.segment.means[number][indices].T
+                return product, error
+            for part in state.parts:
+                segment = part.segment
+                if not part.count:  # as if all of it are of other tenants
+                    product = np.empty((len(query), len(segment)), dtype=np.float32)
+                elif scan is None:
+                    product = query @ segment.means[number].T
+                else:
+                    product, slack = scan(segment.scans[number], query)
+                    error = np.maximum(error, slack)
+                products.append(product)
+        return state.take(np.concatenate(products, axis=1)), error
 
     def top_k(
         self, query: Gaussian, k: int, *, beta: float, compared: Compared, weights: FloatArray
-    ) -> Top:
+    ) -> StoreHits:
         """Find the columns with the k highest s_hat for n queries.
 
         mu_s is the sum of the similarities with weights, shape (n, K). Those to the columns that
@@ -475,7 +464,7 @@ class View(Searched):
         spread: FloatArray = second_moment if profile is None else second_moment @ profile.T
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-            means, scales = state.numbers(self.positions(columns))
+            means, scales = state.numbers(columns)
             sigma2: FloatArray = scales @ spread[i]
             sigma2 += means**2 @ variance[i]
             if slack[i]:
@@ -498,23 +487,23 @@ class View(Searched):
             best_rows(mu[i], partial(moments, i), k, beta, partial(bound, i), slack[i])
             for i in range(len(query))
         ]
-        return Top(*map(np.stack, zip(*best, strict=True)))
+        columns, scores, mu, sigma2 = map(np.stack, zip(*best, strict=True))
+        return StoreHits(columns, scores, mu, sigma2)
 
     def text_keys(self, columns: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the numbers of the texts of columns (n, k), the same for copies of one."""
-        positions = self.positions(columns).ravel()
-        keys = np.empty(len(positions), dtype=np.uint64)
-        for segment, indices, places in self.state.split(positions):
-            keys[places] = segment.texts[indices]
+        keys = np.empty(columns.size, dtype=np.uint64)
+        for part, indices, at in self.state.split(columns.ravel()):
+            keys[at] = part.segment.texts[indices]
         return keys.reshape(columns.shape)
 
     def gather(self, columns: Iterable[NDArray[np.int64]]) -> list[list[Passage]]:
         """Return the passages of some columns each, which must not be changed."""
-        positions = [self.positions(group).tolist() for group in columns]
+        groups = [group.tolist() for group in columns]
         # Each passage is read once, whichever queries have found it.
-        distinct = [*dict.fromkeys(chain.from_iterable(positions))]
+        distinct = [*dict.fromkeys(chain.from_iterable(groups))]
         passages = dict(zip(distinct, self._read(np.array(distinct, dtype=np.int64)), strict=True))
-        return [[passages[position] for position in of_query] for of_query in positions]
+        return [[passages[column] for column in group] for group in groups]
 
     def contributions(
         self, compared: Compared, columns: Sequence[NDArray[np.int64]]
@@ -523,46 +512,25 @@ class View(Searched):
 
         For each sparse block, return n arrays of shape (k, number of terms of the query).
         """
-        positions = [*map(self.positions, columns)]
+        places = [*map(self.state.places, columns)]
         # A query without terms is only known as a vector.
-        pairs = zip(self._words[: len(compared.looked_up)], compared.looked_up, strict=True)
-        return [words.contributions(block, positions) for words, block in pairs]
+        pairs = zip(self.lexicon.words, compared.looked_up, strict=False)
+        return [words.contributions(block, places) for words, block in pairs]
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return how many passages of the view have each term, in any sparse block."""
-        is_whole = self.frequencies or self.selected is self.state.alive
-        words = self._words if is_whole else self._selected_words
         empty = np.zeros(len(keys), dtype=np.int64)
-        return sum((block.counts_of(keys) for block in words), empty)
-
-    @cached_property
-    def _selected_words(self) -> list[Words]:
-        """The sparse blocks, in which only passages of the view are counted."""
-        mask, edges = self.mask, self.state.edges.tolist()
-        masks = [mask[start:end] for start, end in pairwise(edges)]
-        return [replace(words, alive=masks) for words in self._words]
+        return sum((block.counts_of(keys) for block in self.state.words), empty)
 
     @property
     def corpus_size(self) -> int:
         """The number of passages among which words are rare or frequent, selected or not."""
-        return self._words[0].size if self._words else len(self)
-
-    @cached_property
-    def _words(self) -> list[Words]:
-        """The sparse blocks.
-
-        The corpus of inverse document frequencies consists of all passages, selected or not, unless
-        the frequencies of a larger corpus are given.
-        """
-        if not self.frequencies:
-            return self.state.corpora
-        pairs = zip(self.state.corpora, self.frequencies, strict=True)
-        return [replace(words, frequencies=counts) for words, counts in pairs]
+        return self.lexicon.words[0].size if self.lexicon.words else len(self)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
         columns = np.arange(0, len(self), max(1, len(self) // count))
-        return self.state.gaussians(self.positions(columns))
+        return self.state.gaussians(columns)
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -572,13 +540,14 @@ class View(Searched):
         if view.state.parts:
             view.state.schema.check_query(query)
         if not len(view):
-            empty = np.zeros((len(query), 0), dtype=np.float32)
-            return StoreHits([[] for _ in empty], empty, empty, empty, exact=True)
+            columns = np.zeros((len(query), 0), dtype=np.int64)
+            empty = columns.astype(np.float32)
+            return StoreHits(columns, empty, empty, empty, [[] for _ in columns])
         widths = np.array(view.state.schema.widths)
         edges = np.cumsum(widths[widths > 0])[:-1]
         blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
         compared = view.compare([*blocks, *query.terms])
         weights = np.ones_like(compared.errors, dtype=np.float32)
-        top = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=weights)
-        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
-        return StoreHits(passages, *top[1:], exact=True)
+        hits = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=weights)
+        passages = [[*map(copy_passage, row)] for row in view.gather(hits.columns)]
+        return replace(hits, passages=passages)
