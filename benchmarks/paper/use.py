@@ -115,8 +115,7 @@ class UniversalSentenceEncoder(IdentityHead):
         """Vectors of tokens, (T, 512)."""
         table = tokens % _TABLES
         scale, low = self._weights["scale"][table, None], self._weights["lo"][table, None]
-        vectors: Float32Array = self._tokens[tokens] * scale + low
-        return vectors
+        return self._tokens[tokens] * scale + low
 
     def _convolved(
         self, tokens: Float32Array, inside: npt.NDArray[np.bool_]
@@ -147,8 +146,7 @@ class UniversalSentenceEncoder(IdentityHead):
         first = np.maximum(x @ w["d0"], 0)
         second = np.maximum(first @ w["d1"] + x @ w["p1"], 0)
         third = np.maximum(second @ w["d2"], 0)
-        vectors: Float32Array = np.tanh(third @ w["d3"] + second @ w["p3"])
-        return vectors
+        return np.tanh(third @ w["d3"] + second @ w["p3"])
 
 
 def load(name: str) -> Encoder:
@@ -175,5 +173,4 @@ def _normalised(x: Float32Array, gain: Float32Array, bias: Float32Array) -> Floa
     """Layer normalisation of rows."""
     centred = x - x.mean(axis=1, keepdims=True)
     deviation = np.sqrt(np.einsum("ij,ij->i", centred, centred) / x.shape[1] + 1e-12)
-    normalised: Float32Array = centred / deviation[:, None] * gain + bias
-    return normalised
+    return centred / deviation[:, None] * gain + bias

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from benchmarks.paper import plots
 from benchmarks.paper.analyses.base import Result, image, number
@@ -241,7 +242,7 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
     line = bernoulli_map(similarity, fit.labels)
     plain = _logits(line, mu, np.zeros_like(sigma2))
     probabilistic = _logits(_line(similarity, variance, fit.labels, line), mu, sigma2)
-    p, p_plain = _sigmoid(probabilistic), _sigmoid(plain)
+    p, p_plain = expit(probabilistic), expit(plain)
     return Calibration(
         name,
         **measure_probabilities(p, test.labels),
@@ -299,11 +300,6 @@ def error_auroc(
 
 def _moments(uec: UEC, task: PairTask) -> tuple[FloatArray, FloatArray]:
     return pair_moments(uec.embed(task.queries, "query"), uec.embed(task.passages, "passage"))
-
-
-def _sigmoid(x: _Floats) -> _Floats:
-    p: _Floats = 0.5 * (1 + np.tanh(x / 2))
-    return p
 
 
 def _nll(logit: _Floats, labels: FloatArray) -> float:

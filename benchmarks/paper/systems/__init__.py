@@ -88,8 +88,8 @@ def ranking(scores: FloatArray, ids: Sequence[str], k: int) -> Ranking:
 
 def pair_moments(first: Gaussian, second: Gaussian) -> tuple[FloatArray, FloatArray]:
     """Moments of the similarity of matching rows (paper eq. 5), shape (n,) each."""
-    mu: FloatArray = np.einsum("nd,nd->n", first.mean, second.mean)
-    sigma2: FloatArray = np.einsum("nd,nd->n", first.mean**2 + first.variance, second.variance)
+    mu = np.einsum("nd,nd->n", first.mean, second.mean)
+    sigma2 = np.einsum("nd,nd->n", first.mean**2 + first.variance, second.variance)
     sigma2 += np.einsum("nd,nd->n", second.mean**2, first.variance)
     return mu, sigma2
 
@@ -199,10 +199,7 @@ class Vectors(System):
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """Cosines."""
-        cosines: FloatArray = (
-            self.embed(queries, "query").mean @ self.embed(passages, "passage").mean.T
-        )
-        return cosines
+        return self.embed(queries, "query").mean @ self.embed(passages, "passage").mean.T
 
 
 class Probabilistic(System):
