@@ -59,9 +59,8 @@ class UniversalSentenceEncoder(IdentityHead):
     def __init__(self, folder: str | Path, *, name: str) -> None:
         self.name = name
         weights, pieces = Path(folder) / "weights.npz", Path(folder) / "sp.model"
-        digest = hashlib.sha256(weights.read_bytes())
-        digest.update(pieces.read_bytes())
-        self.revision = digest.hexdigest()
+        both = weights.read_bytes() + pieces.read_bytes()
+        self.revision = hashlib.sha256(both).hexdigest()
         self._pieces = SentencePieceProcessor(model_file=str(pieces))
         with np.load(weights, allow_pickle=False) as stored:
             self._weights = {name: stored[name] for name in stored.files}

@@ -74,11 +74,6 @@ def joined(one: str, other: str) -> str:
     return f"{one.rstrip('?. ')} and {other[:1].lower()}{other[1:]}"
 
 
-def has_both(rows: Sequence[Row], result: Result) -> bool:
-    """Whether the hits have a passage of each question."""
-    return all(is_found(row, result) for row in rows)
-
-
 def ask(
     index: Retriever,
     name: str,
@@ -108,7 +103,7 @@ def ask(
     pairs = [(one, other) for one, other in pairs if one is not other]
     for pair in pairs:
         [result] = index.search([joined(*(row["question"] for row in pair))])
-        count(counts, "double", result, has_both(pair, result))
+        count(counts, "double", result, all(is_found(row, result) for row in pair))
     for question, row in zip(absent, rng.choices(whole, k=len(absent)), strict=True):
         [result] = index.search([joined(row["question"], question)])
         count(counts, "double, half absent", result, found=False)

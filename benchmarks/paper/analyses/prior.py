@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.analyses.base import Result, fitted_posterior, number, searched
-from benchmarks.paper.analyses.calibration import ERRORS, HEAD, calibrate, hard_tasks
+from benchmarks.paper.analyses.base import Result, fitted_posterior, searched
+from benchmarks.paper.analyses.calibration import HEAD, calibrate, cells, hard_tasks
 from benchmarks.paper.analyses.routing import FITS, given_to, owners_of, routing_auroc
 from benchmarks.paper.plan import Group, Pair
 from benchmarks.paper.results import Json, markdown
@@ -148,18 +148,7 @@ def section(result: Result, path: Path) -> Iterator[str]:
         )
         + ". One true passage and the best wrong hit of each query, as in Calibration:"
     )
-    yield markdown(
-        ["Prior precision", *HEAD[1:-1]],
-        [
-            [
-                row["name"],
-                f"{100 * row['accuracy']:.2f}",
-                *(f"{row[key]:.4f}" for key in ERRORS),
-                f"{100 * number(row['error_auroc']):.1f}",
-            ]
-            for row in result["rows"]
-        ],
-    )
+    yield markdown(["Prior precision", *HEAD[1:-1]], [*map(cells, result["rows"])])
     if result["auroc"]:
         yield (
             "How well the difference of two members' log traces, in standard deviations, tells "

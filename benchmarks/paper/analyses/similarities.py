@@ -138,7 +138,7 @@ SIMILARITIES: dict[str, Callable[[Gaussian, Gaussian], FloatArray]] = {
 """Every similarity by name, all of one signature."""
 
 
-def run_similarities(groups: Sequence[Group], *, paper: bool = False) -> Json:
+def run(groups: Sequence[Group], *, paper: bool = False) -> Json:
     """Compare the very same Gaussians of UEC, or of UEC.paper, with every similarity."""
     uec, collections = looked_into(groups, paper=paper)
     system, embedded = Ensemble("UEC", "UEC", uec), []
@@ -153,7 +153,7 @@ def run_similarities(groups: Sequence[Group], *, paper: bool = False) -> Json:
     return {"collections": [c.name for c in collections], "rows": rows}
 
 
-def section_similarities(result: Result, path: Path) -> Iterator[str]:
+def section(result: Result, path: Path) -> Iterator[str]:
     """Write a table."""
     yield (
         f"The same Gaussians, compared in other ways (paper table 9); means over "

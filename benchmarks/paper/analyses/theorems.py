@@ -274,8 +274,7 @@ def theorem_1(
     # Fixed patterns, scaled by eps: the residual's order is in eps alone, not in the draw.
     pattern_q = np.broadcast_to(rng.random((queries, 1, dimension)), means[0].shape)
     pattern_c = rng.random(means[1].shape)
-    one = np.zeros(dimension)
-    one[0] = 1
+    one = np.eye(1, dimension)
     lengths = rng.uniform(0.8, 1.2, (*means[1].shape[:2], 1))
     ones = np.ones_like(means[0])
 

@@ -296,13 +296,8 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
         What differs, of `UEC`'s options.
     """
     rows = range(len(uec.encoders)) if encoders is None else encoders
-    kept: dict[str, Any] = {
-        "space": uec.fitted.options.space,
-        "structure": uec.fitted.options.structure,
-        "likelihood": uec.fitted.options.likelihood,
-        "coefficients": "uniform",
-        "beta": uec.fitted.options.beta,
-    }
+    same = ("space", "structure", "likelihood", "beta")
+    kept = {name: getattr(uec.fitted.options, name) for name in same} | {"coefficients": "uniform"}
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
     if encoders is None and "coefficients" not in options:
         other.fitted = replace(other.fitted, rule=uec.fitted.rule)
