@@ -21,7 +21,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
@@ -127,7 +126,7 @@ def count(counts: Counter[tuple[str, str]], kind: str, result: Result, found: bo
 
 def main(folder: Manuals) -> None:
     """Print the decisions by kind of question."""
-    rows, corpora = read_tables("first_week"), corpora_of(Path(folder))
+    rows, corpora = read_tables("first_week"), corpora_of(folder)
     counts = Counter[tuple[str, str]]()
     for name, passages in corpora.items():
         some = [row for row in rows if row["documents"] == name]
