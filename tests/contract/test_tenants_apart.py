@@ -18,7 +18,7 @@ from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
 from tests.contract.test_over_filters import LANGCHAIN, LLAMA_INDEX, Member, Node
-from tests.helpers import pairs
+from tests.helpers import index_of, pairs
 from tests.stores.kinds import KINDS
 from tests.survival.scale import times
 from uec_rag import UEC, Retriever, UnknownReading, langchain, llama_index
@@ -88,15 +88,13 @@ def of_theirs(name, folder, uec):
 
 
 def saved(folder, uec):
-    index = Retriever(uec)
-    index.add(*fields())
+    index = index_of(uec, *fields())
     index.save(folder / "saved")
     return Retriever.load(folder / "saved", uec, read_only=True)
 
 
 def of_ours(kind, folder, uec):
-    index = Retriever(uec, KINDS[kind](folder))
-    index.add(*fields())
+    index = index_of(uec, *fields(), store=KINDS[kind](folder))
     return index
 
 

@@ -44,8 +44,7 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
     for name in (*names, "Licences and prices/c.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(PROSE)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         found = read_folder(tmp_path, **options)
         assert sorted(list_files(tmp_path, **options).hashes()) == sources
     assert [document.source for document in found] == sources

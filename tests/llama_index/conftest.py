@@ -1,5 +1,6 @@
 """Two small ensembles, one fitted, and nodes that belong to documents."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +55,14 @@ class Saying(MockLLM):
 
     def complete(self, prompt, formatted=False, **kwargs):
         return CompletionResponse(text=self.words)
+
+
+async def said_by(response):
+    """What a response says, in parts if it is a stream."""
+    parts = getattr(response, "response_gen", None)
+    if isinstance(parts, AsyncIterator):
+        return "".join([part async for part in parts])
+    return str(response) if parts is None else "".join(parts)
 
 
 @pytest.fixture(scope="session")
