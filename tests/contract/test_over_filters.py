@@ -33,6 +33,7 @@ from sqlalchemy.engine import make_url
 from tests.contract.postgres import address
 from tests.contract.test_over import LangChain, LlamaIndex
 from tests.helpers import bag_of_words, empty_chroma, index_of, passages
+from tests.llama_index.conftest import nodes_of
 from uec_rag import UEC, langchain, llama_index
 
 TEXTS = list(dict.fromkeys(passages(90)))[:80]
@@ -191,26 +192,26 @@ LLAMA_INDEX = {
 }
 
 
-def filled(name, folder):
-    """A store with passages, and the metadata of these."""
-    of_langchain = name in LANGCHAIN
-    metadata, make = (LANGCHAIN if of_langchain else LLAMA_INDEX)[name]
-    metadatas = [metadata(i) for i in range(len(TEXTS))]
+def over_filled(name, folder, texts, ids, metadatas, uec=None, **options):
+    """A retriever over a store of LangChain or LlamaIndex, which has passages."""
+    make = (LANGCHAIN | LLAMA_INDEX)[name][1]
     names = make.__code__.co_varnames[: make.__code__.co_argcount]
     store = make(*({"folder": folder, "metadatas": metadatas}[one] for one in names))
-    if of_langchain:
+    if name in LANGCHAIN:
         if "metadatas" not in names:
-            store.add_texts(TEXTS, metadatas, ids=IDS)
-        embedding = store.embeddings or Member()
-        over = langchain.UECRetriever.over(store, embedding, fit=False, candidates=CANDIDATES)
-        return over, metadatas
-    nodes = [
-        TextNode(text=text, id_=id_, metadata=known, excluded_embed_metadata_keys=[*known])
-        for text, id_, known in zip(TEXTS, IDS, metadatas, strict=True)
-    ]
+            store.add_texts(texts, metadatas, ids=ids)
+        embedding = uec or store.embeddings or Member()
+        return langchain.UECRetriever.over(store, embedding, fit=False, **options)
+    nodes = nodes_of(texts, ids, metadatas)
     storage = StorageContext.from_defaults(vector_store=store)
     index = VectorStoreIndex(nodes, embed_model=Node(), storage_context=storage)
-    return llama_index.UECRetriever.over(index, fit=False, candidates=CANDIDATES), metadatas
+    return llama_index.UECRetriever.over(index, uec, fit=False, **options)
+
+
+def filled(name, folder):
+    """A store with passages, and the metadata of these."""
+    metadatas = [*map((LANGCHAIN | LLAMA_INDEX)[name][0], range(len(TEXTS)))]
+    return over_filled(name, folder, TEXTS, IDS, metadatas, candidates=CANDIDATES), metadatas
 
 
 def found(index, filter_):

@@ -13,11 +13,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
-from tests.contract.test_over_filters import LANGCHAIN, LLAMA_INDEX, Member, Node
+from tests.contract.test_over_filters import LANGCHAIN, LLAMA_INDEX, Member, over_filled
 from tests.helpers import index_of, pairs
 from tests.stores.kinds import KINDS
 from tests.survival.scale import times
@@ -71,20 +69,8 @@ def fields():
 
 
 def of_theirs(name, folder, uec):
-    """A retriever over a store of LangChain or LlamaIndex."""
-    (texts, ids, metadatas), is_langchain = fields(), name in LANGCHAIN
-    make = (LANGCHAIN if is_langchain else LLAMA_INDEX)[name][1]
-    store = make(folder) if make.__code__.co_argcount else make()
-    if is_langchain:
-        store.add_texts(texts, metadatas, ids=ids)
-        return langchain.UECRetriever.over(store, uec, fit=False).index
-    nodes = [
-        TextNode(text=text, id_=id_, metadata=known, excluded_embed_metadata_keys=[*known])
-        for text, id_, known in zip(texts, ids, metadatas, strict=True)
-    ]
-    storage = StorageContext.from_defaults(vector_store=store)
-    index = VectorStoreIndex(nodes, embed_model=Node(), storage_context=storage)
-    return llama_index.UECRetriever.over(index, uec, fit=False).index
+    """An index over a store of LangChain or LlamaIndex."""
+    return over_filled(name, folder, *fields(), uec).index
 
 
 def saved(folder, uec):

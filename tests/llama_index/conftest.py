@@ -27,6 +27,15 @@ def build(uec, nodes, **options):
     return VectorStoreIndex(nodes, storage_context=storage, embed_model=embedding, **options)
 
 
+def nodes_of(texts, ids, metadatas, **options):
+    """Nodes of which only the text is embedded."""
+    fields = zip(texts, ids, metadatas, strict=False)
+    return [
+        TextNode(text=text, id_=id_, metadata=m, excluded_embed_metadata_keys=[*m], **options)
+        for text, id_, m in fields
+    ]
+
+
 def always(action):
     """A gate that decides the same whatever it is asked."""
 
