@@ -28,38 +28,32 @@ from uec_rag import Retriever, SearchResult
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 
-_TIMED = 40
+_QUERIES, _TIMED = 200, 40
+_NOISE = (1.0, 4.0)  # of the queries, see `Corpus`
+_CANDIDATES = 256  # of Qdrant's searches
 _TEXT = " Some four hundred characters, as a paragraph has them." * 7
 
 
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 20_000,
     encoders: Annotated[int, typer.Option(help="Encoders of 384 dimensions each.")] = 2,
-    candidates: Annotated[str, typer.Option(help="Of Qdrant's searches.")] = "256",
-    noise: Annotated[str, typer.Option(help="Of the queries, see `Corpus`.")] = "1,4",
-    queries: Annotated[int, typer.Option(help="How many; some of them are timed.")] = 200,
     qdrant: Annotated[str | None, typer.Option(help="URL of a Qdrant server.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Keep what is filled here.")] = None,
 ) -> None:
     """Print what searches find and take."""
-    levels = [float(level) for level in noise.split(",")]
-    described, corpus = machine(), Corpus(encoders, noise=max(levels))
+    described, corpus = machine(), Corpus(encoders, noise=max(_NOISE))
     folder = folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     corpus.use(folder / "ensemble")
     rows, expected = [], dict[float, SearchResult]()
     for name in ("exact", "qdrant"):
         index = Retriever(corpus.uec, filled(name, folder / name, corpus, passages, qdrant))
-        for corpus.noise in levels:
-            for count in candidates.split(",") if name == "qdrant" else ["all"]:
-                if count != "all":
-                    index.store.candidates = int(count)
-                found, milliseconds = searched(corpus, index, queries)
-                wanted = expected.setdefault(corpus.noise, found)
-                cells = (*compared(found, wanted), milliseconds)
-                rows.append([name, f"{corpus.noise:g}", count, *(f"{cell:.3f}" for cell in cells)])
-    title = f"{passages:,} passages, {encoders} x 384, {queries} queries. {described}"
-    header = ["store", "noise", "candidates", "recall@10", "confidence off by", "at most"]
+        for corpus.noise in _NOISE:
+            found, milliseconds = searched(corpus, index)
+            cells = *compared(found, expected.setdefault(corpus.noise, found)), milliseconds
+            rows.append([name, f"{corpus.noise:g}", *(f"{cell:.3f}" for cell in cells)])
+    title = f"{passages:,} passages, {encoders} x 384, {_QUERIES} queries. {described}"
+    header = ["store", "noise", "recall@10", "confidence off by", "at most"]
     print_table(title, [*header, "coefficients off by", "ms a query"], rows)
 
 
@@ -70,7 +64,7 @@ def filled(name: str, folder: Path, corpus: Corpus, passages: int, url: str | No
         store = LocalStore(folder)
     else:
         client = QdrantClient(url) if url else EdgeClient(folder)
-        store = QdrantStore(client=client, collection="bench")
+        store = QdrantStore(client=client, collection="bench", candidates=_CANDIDATES)
     if len(store) < passages:
         corpus.fill(Retriever(corpus.uec, store), passages, _TEXT)
         if isinstance(client, EdgeClient):
@@ -78,10 +72,10 @@ def filled(name: str, folder: Path, corpus: Corpus, passages: int, url: str | No
     return store
 
 
-def searched(corpus: Corpus, index: Retriever, queries: int) -> tuple[SearchResult, float]:
+def searched(corpus: Corpus, index: Retriever) -> tuple[SearchResult, float]:
     """The result of all queries, and median milliseconds of some asked alone."""
-    texts = [*map(str, range(queries))]
-    view = with_encodings(index, texts, corpus.queries(queries))
+    texts = [*map(str, range(_QUERIES))]
+    view = with_encodings(index, texts, corpus.queries(_QUERIES))
     result, times = view.search(texts, K), []
     for text in texts[:_TIMED]:
         start = time.perf_counter()

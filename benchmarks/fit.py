@@ -1,8 +1,8 @@
 """Fitting a posterior in closed form against laplace-torch's own curvature of the same model.
 
 Both see the same pairs, and must find the same curvature. Of laplace-torch's backends only
-CurvlinopsGGN can differentiate a layer that is used for both texts of a pair. It is run on as many
-pairs as `--generic` says; its time for all of them is extrapolated, in proportion, and marked so.
+CurvlinopsGGN can differentiate a layer that is used for both texts of a pair. It is run on 512
+pairs; its time for all of them is extrapolated, in proportion, and marked so.
 On a busy machine set OMP_NUM_THREADS=1: threads that wait for each other cost more than they save,
 and what the processors worked then says more than the clock.
 
@@ -24,6 +24,7 @@ from uec_rag.laplace.fit_posterior import BATCH, Factors, Layer, accumulate, fit
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs
 
 _SLOPE, _INTERCEPT = 20.0, -8.0
+_WIDTH, _GENERIC = 384, 512  # of the embeddings; pairs for laplace-torch's own
 
 
 def texts(count: int, width: int) -> list[Encoded]:
@@ -75,9 +76,9 @@ def laplace_torch_curvature(layer: Layer) -> Factors:
     return tuple(factor.double().numpy() for factor in factors)
 
 
-def row(structure: str, pairs: int, width: int, generic: int) -> list[str]:
+def row(structure: str, pairs: int) -> list[str]:
     """What a structure takes."""
-    encoded, gain = texts(pairs, width), np.ones(width, dtype=np.float32)
+    encoded, gain = texts(pairs, _WIDTH), np.ones(_WIDTH, dtype=np.float32)
     given = check_pairs([(f"q{i}", f"p{i}") for i in range(pairs)])
 
     def layer(count: int) -> Layer:
@@ -88,7 +89,7 @@ def row(structure: str, pairs: int, width: int, generic: int) -> list[str]:
     def whole() -> object:
         return fit_posterior(given, *encoded, gain, structure=structure)
 
-    small = layer(generic)
+    small = layer(_GENERIC)
     expected = laplace_torch_curvature(small)
     difference = max(
         float(np.abs(one - other).max() / np.abs(other).max())
@@ -96,24 +97,20 @@ def row(structure: str, pairs: int, width: int, generic: int) -> list[str]:
     )
     theirs, _ = take_turns({"theirs": lambda: laplace_torch_curvature(small)}, 1)["theirs"]
     ours, _ = take_turns({"ours": lambda: accumulate(layer(pairs))}, 3)["ours"]
-    extrapolated = theirs * pairs / generic
+    extrapolated = theirs * pairs / _GENERIC
     cells = [f"{ours:.2f}", f"{theirs:.2f}", f"{extrapolated:.0f}", f"{extrapolated / ours:.0f}"]
     clocks = time.perf_counter, time.process_time
     fits = [take_turns({"fit": whole}, 3, clock)["fit"] for clock in clocks]
     return [structure, *cells, f"{difference:.0e}", *(f"{fit:.2f}" for fit, _ in fits)]
 
 
-def main(
-    pairs: Annotated[int, typer.Option(help="Pairs to fit on.")] = 7500,
-    width: Annotated[int, typer.Option(help="Of the embeddings.")] = 384,
-    generic: Annotated[int, typer.Option(help="Pairs for laplace-torch's own.")] = 512,
-) -> None:
+def main(pairs: Annotated[int, typer.Option(help="Pairs to fit on.")] = 7500) -> None:
     """Print the table."""
-    header = ["structure", "closed form, s", f"CurvlinopsGGN on {generic} pairs, s"]
+    header = ["structure", "closed form, s", f"CurvlinopsGGN on {_GENERIC} pairs, s"]
     header += ["on all, extrapolated, s", "ratio", "largest difference"]
     header += ["whole fit, s", "of processors, s"]
-    rows = [row(structure, pairs, width, generic) for structure in ("kron", "diag")]
-    print_table(f"{pairs} pairs, {width} wide; {machine()}", header, rows)
+    rows = [row(structure, pairs) for structure in ("kron", "diag")]
+    print_table(f"{pairs} pairs, {_WIDTH} wide; {machine()}", header, rows)
 
 
 if __name__ == "__main__":

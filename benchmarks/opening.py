@@ -1,4 +1,4 @@
-"""What a local index costs: adding, opening, filtering, searching, copying.
+"""What a local index costs: adding, opening, filtering, searching.
 
 python -m benchmarks.opening --passages 200000
 """
@@ -18,7 +18,6 @@ from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.local.store import copy_view
 from uec_rag.stores.passage import make_passages
 
 _AT_ONCE, _WIDTH, _ADDED = 4096, 384, 20
@@ -59,8 +58,6 @@ def measure(count: int, folder: Path) -> dict[str, float]:
     given = [(_passages([row]), _gaussians(rng, 1)) for row in range(count, count + _ADDED)]
     each = [taken(lambda one=one: store.add(*one)) for one in given]
     found |= {"durable add of one, median": float(np.median(each)), "most": max(each)}
-    copy = LocalStore(folder / "copy")
-    found["copy"] = taken(lambda: copy_view(store.snapshot(), copy, store.settings))
     return found
 
 

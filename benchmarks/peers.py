@@ -33,7 +33,7 @@ from benchmarks.timing import machine, private_memory
 from benchmarks.words import Texts
 from uec_rag.base.records import cached_property
 
-K, FETCHED, ASKED, AT_ONCE = 4, 30, 100, 40
+K, FETCHED, ASKED, AT_ONCE, _STARTS = 4, 30, 100, 40, 5
 _ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _COMPILED = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}  # as where nothing says otherwise
 Ask = Callable[[list[str]], object]
@@ -163,8 +163,7 @@ def llama_index(given: Given) -> Ask:
 
     class Known(MockEmbedding):
         def _get_query_embedding(self, query: str) -> list[float]:
-            found: list[float] = given.embed([query])[0].tolist()
-            return found
+            return given.embed([query])[0].tolist()
 
     pairs = zip(given.texts, given.vectors.tolist(), strict=True)
     nodes = [TextNode(text=text, embedding=vector) for text, vector in pairs]
@@ -250,10 +249,10 @@ def starts() -> dict[str, str]:
     }
 
 
-def start_seconds(code: str, rounds: int) -> float:
+def start_seconds(code: str) -> float:
     """Median processor time of a process that runs some code, its first run left out."""
     taken = []
-    for _ in range(rounds + 1):
+    for _ in range(_STARTS + 1):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [sys.executable, "-c", code]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_COMPILED)
@@ -283,9 +282,7 @@ def encoding_ratio() -> float:
 
 def main(
     sizes: Annotated[str, typer.Option(help="Numbers of passages.")] = "2000,10000,100000,200000",
-    systems: Annotated[str, typer.Option(help="By name.")] = ",".join(s.__name__ for s in SYSTEMS),
     only: Annotated[str, typer.Option(help="One system of one size, as JSON.")] = "",
-    rounds: Annotated[int, typer.Option(help="Of each start.")] = 5,
     frequent: Annotated[bool, typer.Option(help="Longer texts with frequent words.")] = False,
 ) -> None:
     """Print the tables."""
@@ -298,7 +295,7 @@ def main(
     for size in map(int, sizes.split(",")):
         first = None
         for system in SYSTEMS:
-            if size > MOST.get(system, size) or system.__name__ not in systems.split(","):
+            if size > MOST.get(system, size):
                 continue
             command = [sys.executable, "-m", __spec__.name, "--sizes", str(size)]
             command += ["--only", system.__name__]
@@ -309,16 +306,11 @@ def main(
             ratios = [f"{found[0] / first[0]:.2f}", f"{found[2] / first[2]:.2f}"]
             rows.append([f"{size:,}", system.__name__, *cells, *ratios])
             print(rows[-1], file=sys.stderr, flush=True)
-    header = [
-        "passages",
-        "system",
-        "ms of processor a question",
-        "ms",
-        "forty at once, of processor",
-    ]
-    header += ["ms", "s of processor to index", "MB", "/ by hand", "forty / by hand"]
+    header = ["passages", "system", "ms of processor a question", "ms"]
+    header += ["forty at once, of processor", "ms", "s of processor to index", "MB"]
+    header += ["/ by hand", "forty / by hand"]
     print_table(title, header, rows)
-    of_start = [[name, f"{start_seconds(code, rounds):.2f}"] for name, code in starts().items()]
+    of_start = [[name, f"{start_seconds(code):.2f}"] for name, code in starts().items()]
     print_table("Processor time of a new process", ["", "s"], of_start)
     print(f"\nencoding / onnxruntime's runs alone: {encoding_ratio():.3f}")
 

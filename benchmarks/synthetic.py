@@ -64,7 +64,8 @@ class Corpus:
         def encoder(number):
             def embed(texts):
                 role = "query" if texts[0].startswith("q") else "passage"
-                return self._vectors(number, [int(text[1:]) for text in texts], role)
+                digits = [text[1:] for text in texts]  # none in texts that a fit is known by
+                return self._vectors(number, [int(d) if d.isdigit() else 0 for d in digits], role)
 
             embed.__name__ = f"encoder{number}"
             return embed
@@ -84,7 +85,6 @@ class Corpus:
             self.uec.save(path)
 
     def _parts(self, numbers: range, role: str) -> list[Gaussian]:
-        assert self.uec.fitted.posteriors is not None
         vectors = [self._vectors(i, numbers, role) for i in range(self.encoders)]
         return [
             p.gaussian(Encoded(v, v))

@@ -18,6 +18,9 @@ def run_script(*commands: Callable[..., None]) -> None:
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table."""
-    print(f"\n{title}\n")
-    for line in (header, ["---"] * len(header), *rows):
-        print(f"| {' | '.join(line)} |", flush=True)
+    print(f"\n{title}\n\n{markdown(header, rows)}", end="", flush=True)
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a Markdown table."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (header, ["---"] * len(header), *rows))

@@ -35,14 +35,10 @@ class Service:
         """Embed texts as the sums of directions of their words."""
         time.sleep(self.seconds if len(texts) > _MANY else 0)
         words = [[sum(map(ord, word)) for word in text.lower().split()] for text in texts]
-        return np.stack(
-            [
-                np.sum(
-                    [np.random.default_rng(word).standard_normal(64) for word in of_text], axis=0
-                )
-                for of_text in words
-            ]
-        )
+        return np.stack([sum(map(self._direction, of_text)) for of_text in words])
+
+    def _direction(self, word: int) -> np.ndarray:
+        return np.random.default_rng(word).standard_normal(64)
 
 
 def tenant(name: str, seconds: float, fit: FitMode = True) -> Retriever:

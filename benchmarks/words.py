@@ -27,7 +27,7 @@ from uec_rag.stores import LocalStore, Passage
 
 _VOCABULARY = 200_000
 _PASSAGE, _QUERY = 60, 6  # words
-_QUERIES = 16
+_QUERIES, _BATCHES, _ROUNDS = 16, (1, 8), 9
 _AT_ONCE = 20_000
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 
@@ -71,7 +71,6 @@ def ensembles(corpus: Corpus, texts: Texts) -> dict[str, UEC]:
 
 def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -> list[Gaussian]:
     """Each member's Gaussians of some texts."""
-    assert uec.fitted.posteriors is not None
     vectors = corpus._vectors(0, numbers, role)
     parts = [uec.fitted.posteriors[0].gaussian(Encoded(vectors, vectors))]
     for encoder in uec.encoders[1:]:
@@ -109,16 +108,14 @@ def searches(
 
 def main(
     passages: Annotated[int, typer.Option(help="How many.")] = 1_000_000,
-    batches: Annotated[str, typer.Option(help="Queries at a time.")] = "1,8",
-    rounds: Annotated[int, typer.Option(help="Of which the median is taken.")] = 9,
 ) -> None:
     """Print the table."""
     described, corpus, texts, rows = machine(), Corpus(1), Texts(), []
     kinds = ensembles(corpus, texts)
     held = {name: build(uec, corpus, texts, passages) for name, uec in kinds.items()}
-    for batch in map(int, batches.split(",")):
+    for batch in _BATCHES:
         asked = {name: searches(index, corpus, texts, batch) for name, index in held.items()}
-        found = take_turns(asked, rounds)
+        found = take_turns(asked, _ROUNDS)
         times = [f"{1e3 * seconds / _QUERIES:.3g}" for seconds, _ in found.values()]
         rows.append([f"{passages:,}", str(batch), *times, f"{found['words'][1]:.2f}"])
     header = ["passages", "batch", "vectors, ms a query", "and words, ms a query", "ratio"]

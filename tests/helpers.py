@@ -127,9 +127,9 @@ def random_gaussian(rng, n, d, factors=None):
     return Gaussian.from_factors(mean, scales, profile)
 
 
-def index_of(uec, texts, ids=None, metadatas=None, store=None):
+def index_of(uec, texts, ids=None, metadatas=None, store=None, **options):
     """An index of texts, which are p0, p1 and so on unless ids are given."""
-    index = Retriever(uec, store)
+    index = Retriever(uec, store, **options)
     index.add(texts, [f"p{i}" for i in range(len(texts))] if ids is None else ids, metadatas)
     return index
 

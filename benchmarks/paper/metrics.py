@@ -6,7 +6,6 @@ For the calibration error of probabilities see `torchmetrics`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,31 +138,10 @@ def _paired(**arrays: ArrayLike) -> list[NDArray[np.float64]]:
     return out
 
 
-@dataclass(frozen=True)
-class RetrievalScores:
-    """Metrics of one system on one collection.
-
-    Attributes
-    ----------
-    ndcg10, recall10, recall100 : float
-        Means over the queries.
-    auc10 : float
-        Normalised area under the abstention curve of nDCG@10 (AUC@10, as mteb defines nAUC).
-    per_query : array, shape (n,)
-        nDCG@10 of each query, in the collection's order.
-    """
-
-    ndcg10: float
-    recall10: float
-    recall100: float
-    auc10: float
-    per_query: FloatArray
-
-
 def score_retrieval(
     collection: Collection, ids: Sequence[Sequence[str]], confidence: FloatArray
-) -> RetrievalScores:
-    """Score the hits of every query of a collection.
+) -> dict[str, float]:
+    """Score the hits of every query of a collection: means, and AUC@10, as mteb defines nAUC.
 
     Parameters
     ----------
@@ -175,14 +153,9 @@ def score_retrieval(
     """
     from ir_measures import R, nDCG
 
-    ndcg, recall10, recall100 = _per_query(collection, ids, [nDCG @ 10, R @ 10, R @ 100])
-    return RetrievalScores(
-        ndcg10=float(ndcg.mean()),
-        recall10=float(recall10.mean()),
-        recall100=float(recall100.mean()),
-        auc10=float(nauc(confidence, ndcg)),
-        per_query=ndcg,
-    )
+    found = _per_query(collection, ids, [nDCG @ 10, R @ 10, R @ 100])
+    means = zip(("ndcg10", "recall10", "recall100"), map(np.mean, found), strict=True)
+    return {name: float(mean) for name, mean in means} | {"auc10": nauc(confidence, found[0])}
 
 
 def mean_ndcg(collection: Collection, ids: Sequence[Sequence[str]]) -> float:

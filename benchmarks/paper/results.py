@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.tables import markdown
 from uec_rag.base.files import read_json, replace_file
 
 Json = dict[str, object]
@@ -250,12 +251,6 @@ def failures(grid: Grid) -> list[str]:
         f"- {system} ({'all sets' if len(names) == len(grid) else ', '.join(names)}) {reason}"
         for (system, reason), names in found.items()
     ]
-
-
-def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Write a Markdown table."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
 
 def _value(cell: Cell | None, metric: str) -> float:

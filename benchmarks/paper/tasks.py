@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -99,8 +99,7 @@ class Retrieval(_OfCollection):
     def evaluate(self, system: System) -> dict[str, float]:
         """Search all queries and score the best hits."""
         found = system.search(list(self.data.queries.values()), self.data.passages, _DEPTH)
-        scores = asdict(score_retrieval(self.data, found.ids, found.confidence))
-        return {metric: float(scores[metric]) for metric in self.metrics}
+        return score_retrieval(self.data, found.ids, found.confidence)
 
     def selection(self, system: System) -> float:
         """nDCG@10."""

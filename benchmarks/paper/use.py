@@ -59,9 +59,8 @@ class UniversalSentenceEncoder(IdentityHead):
     def __init__(self, folder: str | Path, *, name: str) -> None:
         self.name = name
         weights, pieces = Path(folder) / "weights.npz", Path(folder) / "sp.model"
-        digest = hashlib.sha256(weights.read_bytes())
-        digest.update(pieces.read_bytes())
-        self.revision = digest.hexdigest()
+        both = weights.read_bytes() + pieces.read_bytes()
+        self.revision = hashlib.sha256(both).hexdigest()
         self._pieces = SentencePieceProcessor(model_file=str(pieces))
         with np.load(weights, allow_pickle=False) as stored:
             self._weights = {name: stored[name] for name in stored.files}
@@ -115,8 +114,7 @@ class UniversalSentenceEncoder(IdentityHead):
         """Vectors of tokens, (T, 512)."""
         table = tokens % _TABLES
         scale, low = self._weights["scale"][table, None], self._weights["lo"][table, None]
-        vectors: Float32Array = self._tokens[tokens] * scale + low
-        return vectors
+        return self._tokens[tokens] * scale + low
 
     def _convolved(
         self, tokens: Float32Array, inside: npt.NDArray[np.bool_]
@@ -147,8 +145,7 @@ class UniversalSentenceEncoder(IdentityHead):
         first = np.maximum(x @ w["d0"], 0)
         second = np.maximum(first @ w["d1"] + x @ w["p1"], 0)
         third = np.maximum(second @ w["d2"], 0)
-        vectors: Float32Array = np.tanh(third @ w["d3"] + second @ w["p3"])
-        return vectors
+        return np.tanh(third @ w["d3"] + second @ w["p3"])
 
 
 def load(name: str) -> Encoder:
@@ -175,5 +172,4 @@ def _normalised(x: Float32Array, gain: Float32Array, bias: Float32Array) -> Floa
     """Layer normalisation of rows."""
     centred = x - x.mean(axis=1, keepdims=True)
     deviation = np.sqrt(np.einsum("ij,ij->i", centred, centred) / x.shape[1] + 1e-12)
-    normalised: Float32Array = centred / deviation[:, None] * gain + bias
-    return normalised
+    return centred / deviation[:, None] * gain + bias

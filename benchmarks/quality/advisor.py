@@ -67,7 +67,7 @@ def erring(replies: Mapping[str, Advice], seed: int) -> Advisor:
     """The replies, of which a fifth have another verdict, and no rewrite or options then."""
     rng = random.Random(seed)
     changed = {
-        question: Advice(rng.choice([v for v in VERDICTS if v != advice.verdict]))  # type: ignore[arg-type]
+        question: Advice(rng.choice([v for v in VERDICTS if v != advice.verdict]))
         if rng.random() < 0.2
         else advice
         for question, advice in replies.items()

@@ -26,9 +26,9 @@ import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
-from benchmarks.quality.shared import Data, fit_calibrator, shipped, write_learned
+from benchmarks.quality.shared import Data, fit_calibrator, index_rows, shipped, write_learned
 from benchmarks.tables import print_table, run_script
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.model import ANSWER_ABOVE, Calibrator
@@ -111,14 +111,7 @@ class Corpus:
     """A searchable corpus."""
 
     def __init__(self, uec: UEC, passages: Iterable[dict[str, Any]]) -> None:
-        self.retriever = Retriever(uec)
-        rows = list(passages)
-        titles = [row.get("title") or "" for row in rows]
-        self.retriever.add(
-            [f"{title} {row['text']}".strip() for title, row in zip(titles, rows, strict=True)],
-            ids=[str(row["_id"]) for row in rows],
-            metadatas=[{"title": title} if title else {} for title in titles],
-        )
+        self.retriever = index_rows(uec, [*passages])
 
     def ask(self, row: dict[str, Any], label: str, gone: frozenset[str] = frozenset()) -> Example:
         """Ask one question, of the corpus without some passages."""
@@ -127,7 +120,6 @@ class Corpus:
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
         [found] = find(method, store, [Phrasing.of(row["text"])], parts, K)
-        assert found is not None
         query = Query(row["text"])
         return example(row, label, found.ambiguity[1], assess(found, query, K, len(store)))
 

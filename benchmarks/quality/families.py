@@ -24,12 +24,11 @@ import numpy as np
 import typer
 
 from benchmarks.quality.logic import SETS, corpora_of
-from benchmarks.quality.shared import Data, index_of, read_tables, shipped, write_learned
+from benchmarks.quality.shared import Data, index_of, numbered, read_tables, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
 from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.hits import read_by_model
-from uec_rag.stores.passage import Passage
 
 REPORTED = ("ordinary", "forms")
 NAMES = [
@@ -58,7 +57,7 @@ def cases(folder: Path) -> Iterator[Case]:
     uec = shipped()
     for name in SETS:
         for _, language, texts, asked in corpora_of(name, folder / "logic"):
-            index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+            index = index_of(uec, numbered(texts))
             found = index.search([one["q"] for one in asked], k=NEAREST)
             for one, result in zip(asked, found, strict=True):
                 hits = sorted(result.hits, key=attrgetter("mu"), reverse=True)
@@ -132,7 +131,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     print(f"\nLearned: {learned}")
     found, total = Counter[int](), 0
     for texts, question, fit in planted():
-        index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+        index = index_of(uec, numbered(texts))
         with read_by_model():
             hits = [hit.text for hit in index.search([question]).results[0].passages]
         found.update(count for count in (4, 8) if fit & {*hits[:count]})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,22 +67,20 @@ def simulated() -> list[list[str]]:
     """A row for each number of labels and risk, over six kinds of confidence."""
     table = []
     rng = np.random.default_rng(0)
-    for count in (50, 100, 200, 500, 1000):
-        for risk in RISKS:
-            rows = []
-            for accuracy in (0.0, 1.0, 2.0):
-                for strength in (1.5, 3.0):
-                    every = rng.normal(size=20_000)
-                    chance = expit(accuracy + strength * every)
-                    draws = []
-                    for _ in range(SPLITS // 4):
-                        drawn = rng.integers(len(every), size=count)
-                        right = rng.random(count) < chance[drawn]
-                        draws.append(Draw(every[drawn], right, every, 1 - chance))
-                    rows.append(figures(draws, risk))
-            most, answered, over, best = np.mean(rows, axis=0)
-            cells = (answered / most, best / most, over)
-            table.append([str(count), str(risk), *(f"{cell:.3f}" for cell in cells)])
+    for count, risk in product((50, 100, 200, 500, 1000), RISKS):
+        rows = []
+        for accuracy, strength in product((0.0, 1.0, 2.0), (1.5, 3.0)):
+            every = rng.normal(size=20_000)
+            chance = expit(accuracy + strength * every)
+            draws = []
+            for _ in range(SPLITS // 4):
+                drawn = rng.integers(len(every), size=count)
+                right = rng.random(count) < chance[drawn]
+                draws.append(Draw(every[drawn], right, every, 1 - chance))
+            rows.append(figures(draws, risk))
+        most, answered, over, best = np.mean(rows, axis=0)
+        cells = (answered / most, best / most, over)
+        table.append([str(count), str(risk), *(f"{cell:.3f}" for cell in cells)])
     return table
 
 

@@ -75,20 +75,11 @@ def line_of(part: str, documents: str, row: Row, said: str, result: Result) -> L
     decision, expected = result.decision, KINDS[row["kind"]]
     right = decision.action == expected and (expected != "answer" or is_found(row, result))
     numbers = (decision.confidence, decision.in_corpus, decision.underspecified)
-    readings = [(one.title, [*one.ids]) for one in decision.readings]
-    return Line(
-        part,
-        documents,
-        row["kind"],
-        said,
-        decision.action,
-        decision.code,
-        *(round(float(number), DIGITS) for number in numbers),
-        result.ids,
-        readings if decision.action == "clarify" else [],
-        decision.searched_as,
-        right,
-    )
+    rounded = (round(float(number), DIGITS) for number in numbers)
+    offered = decision.readings if decision.action == "clarify" else ()
+    readings = [(one.title, [*one.ids]) for one in offered]
+    asked = part, documents, row["kind"], said, decision.action, decision.code
+    return Line(*asked, *rounded, result.ids, readings, decision.searched_as, right)
 
 
 def chats(rows: Sequence[Row], follow_ups: Sequence[Row], rng: random.Random) -> list[Row]:

@@ -1,6 +1,6 @@
 """nDCG@10 of words beside vectors: as a member of the ensemble, and as others join the two.
 
-    python -m benchmarks.quality.hybrid DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
+    python -m benchmarks.quality.hybrid DATA --model MODEL --model MODEL [--shipped]
 
 Each model and `bm25` alone; "RRF" is reciprocal rank fusion (c = 60) of the collection's best model
 and `bm25`, what LangChain's `EnsembleRetriever` does with the two; "relative" sums the scores of
@@ -8,7 +8,7 @@ all, scaled from 0 to 1 over each one's hits, what LlamaIndex's `QueryFusionRetr
 "relative_score"; "bm25s" is that library with its English stop words and Snowball's stems, where it
 is installed. Each finds 100. "UEC" and the ensemble without words are fitted on the training pairs
 of one collection, and reported on others; with --shipped there is `UEC()`, fitted as it comes, too.
-Of each collection at most so many queries are asked, a fixed sample. Under the scores stands what
+Of each collection at most 1,000 queries are asked, a fixed sample. Under the scores stands what
 each system has over the best single member, words among them, of the same collection. DATA is a
 folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
@@ -29,9 +29,6 @@ from benchmarks.quality.shared import (
     FITTED_ON,
     SETS,
     Data,
-    Fit,
-    Models,
-    Queries,
     Sets,
     ask_all,
     cached,
@@ -44,6 +41,7 @@ from uec_rag.encoders import load_encoder
 
 _DEPTH = 100
 _C = 60
+_QUERIES = 1000
 
 Run = list[dict[str, float]]
 """Scores by passage of each query's hits, best first."""
@@ -108,17 +106,15 @@ def summary(rows: list[dict[str, float]], systems: list[str], alone: list[str]) 
 
 def main(
     data: Data,
-    model: Models,
-    fit: Fit = FITTED_ON,
+    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
     sets: Sets = SETS,
     with_shipped: Annotated[
         bool, typer.Option("--shipped", help="Report UEC(), fitted as it comes, too.")
     ] = False,
-    queries: Queries = 1000,
 ) -> None:
     """Print the table."""
     encoders = [cached(load_encoder(name)) for name in model]
-    pairs = load_collection(data / fit, "train").pairs()
+    pairs = load_collection(data / FITTED_ON, "train").pairs()
     alone = {e.name: UEC([e]).fit(pairs) for e in encoders} | {"bm25": UEC(["bm25"]).fit(pairs)}
     ensembles = {
         "UEC, no words": UEC(encoders).fit(pairs),
@@ -128,7 +124,7 @@ def main(
         ensembles["UEC()"] = shipped()
     rows: list[dict[str, float]] = []
     for name in sets.split(","):
-        collection = sampled(load_collection(data / name), queries)
+        collection = sampled(load_collection(data / name), _QUERIES)
         runs = {system: searched(uec, collection) for system, uec in (alone | ensembles).items()}
         scores = {system: mean_ndcg(collection, [*map(list, run)]) for system, run in runs.items()}
         best = max((e.name for e in encoders), key=scores.__getitem__)

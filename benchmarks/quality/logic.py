@@ -17,16 +17,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchmarks.quality.shared import Data, index_of, shipped
+from benchmarks.quality.shared import Data, index_of, numbered, shipped
 from benchmarks.tables import print_table, run_script
-from uec_rag import UEC
 from uec_rag.retrieval.hits import Result
-from uec_rag.stores.passage import Passage
 
 SETS = ("questions", "traps", "neighbours", "ordinary", "forms")
 OUTCOMES = (
@@ -114,15 +113,13 @@ def is_right(wants: str, outcome: str, result: Result, fitting: set[str]) -> boo
     return any(said[one] for one in wants.split("|"))
 
 
-def ask(folder: Path, names: tuple[str, ...] = SETS) -> Iterator[Row]:
+def ask(folder: Path) -> Iterator[Row]:
     """Ask all questions."""
-    ensembles = dict[str, UEC]()
-    for name in names:
+    ensembles = cache(shipped)
+    for name in SETS:
         for corpus, language, texts, asked in corpora_of(name, folder):
             for preset in ("english",) if language == "en" else ("english", "multilingual"):
-                uec = ensembles.setdefault(preset, None) or shipped(preset)  # type: ignore[arg-type]
-                ensembles[preset] = uec
-                index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+                index = index_of(ensembles(preset), numbered(texts))
                 found = index.search([one["q"] for one in asked], k=8)
                 for one, result in zip(asked, found, strict=True):
                     fitting = {texts[at] for at in one["passages"]}
@@ -139,10 +136,9 @@ def main(
     folder: Data,
     out: Annotated[Path | None, typer.Option(help="File to write the record to.")] = None,
     against: Annotated[Path | None, typer.Option(help="A record to compare with.")] = None,
-    sets: Annotated[str, typer.Option(help="Sets to ask, comma-separated.")] = ",".join(SETS),
 ) -> None:
     """Print what becomes of the questions, and what changed."""
-    rows = [*ask(folder / "logic", (*sets.split(","),))]
+    rows = [*ask(folder / "logic")]
     counts, right = dict[tuple[str, str, str], Counter[str]](), Counter[tuple[str, str, str]]()
     for row in rows:
         for kind in (row.kind, "all") if row.kind != "control" else (row.kind,):

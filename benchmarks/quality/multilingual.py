@@ -83,7 +83,6 @@ def fit(uec: UEC, pairs: Sequence[tuple[str, str]]) -> None:
     with patch("uec_rag.ensemble.fit.shipped_fit", return_value=None):
         uec.fit(pairs)
     profile = uec.fitted.training_profile
-    assert profile is not None
     uec.fitted = replace(uec.fitted, training_profile=replace(profile, crosses_scripts=True))
 
 
@@ -131,12 +130,10 @@ def main(
     uec = unfitted(PRESETS["multilingual"])
     fit(uec, pairs)
     print(uec.report)
-    assert uec.fitted.confidence_model is not None
     start = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
     collections = [load(data, name) for name in LEARNED_ON]
     cells = [*cells_of(uec, start, collections, _QUESTIONS, LEARNED_ON)]
     english = shipped("english")
-    assert english.fitted.confidence_model is not None
     rows = []
     for collection in collections:
         model = learned_elsewhere(cells, collection.name, start)

@@ -1,6 +1,6 @@
 """What words are worth over a vector store of someone else's, which names candidates by one model.
 
-    python -m benchmarks.quality.over DATA --model arctic-embed-s
+    python -m benchmarks.quality.over DATA
 
 Ensembles are fitted on the training pairs of one collection. Of each of the others a fixed sample
 of queries is asked, of a store that finds its passages by the model's cosine: in the store's own
@@ -12,21 +12,20 @@ this package, which finds candidates by words, too. DATA is a folder of test col
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from benchmarks.paper.data import load_collection
 from benchmarks.paper.metrics import mean_ndcg
-from benchmarks.quality.shared import FITTED_ON, Data, Fit, Queries, Sets, ndcg10, sampled, unfitted
+from benchmarks.quality.shared import FITTED_ON, Data, Sets, ndcg10, sampled, unfitted
 from benchmarks.tables import print_table, run_script
 from uec_rag import Retriever
 from uec_rag.encoders import Encoder
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
 
-_K = 10
+_MODEL = "arctic-embed-s"  # whose vectors the store keeps
+_K, _QUERIES, _CANDIDATES = 10, 200, 50
 
 
 def nearest(
@@ -42,23 +41,16 @@ def nearest(
     return find
 
 
-def main(
-    data: Data,
-    model: Annotated[str, typer.Option(help="Whose vectors the store keeps.")] = "arctic-embed-s",
-    fit: Fit = FITTED_ON,
-    sets: Sets = "fiqa_small,belebele_en",
-    queries: Queries = 200,
-    candidates: Annotated[int, typer.Option(help="Named by the store for each query.")] = 50,
-) -> None:
+def main(data: Data, sets: Sets = "fiqa_small,belebele_en") -> None:
     """Print the table."""
-    pairs = load_collection(data / fit, "train").pairs()
-    alone, both = (unfitted(names).fit(pairs) for names in ([model], [model, "bm25"]))
+    pairs = load_collection(data / FITTED_ON, "train").pairs()
+    alone, both = (unfitted(names).fit(pairs) for names in ([_MODEL], [_MODEL, "bm25"]))
     rows = []
     for name in sets.split(","):
-        collection = sampled(load_collection(data / name), queries)
+        collection = sampled(load_collection(data / name), _QUERIES)
         asked = [*collection.queries.values()]
         passages = [Passage(id_, text) for id_, text in collection.passages.items()]
-        find = nearest(alone.encoders[0], passages, candidates)
+        find = nearest(alone.encoders[0], passages, _CANDIDATES)
         scores = [
             mean_ndcg(collection, [[p.id for p in find(query, None)[:_K]] for query in asked])
         ]
@@ -69,7 +61,7 @@ def main(
         scores.append(ndcg10(both, collection))
         rows.append([name, *(f"{score:.3f}" for score in scores)])
     header = ["collection", "its own order", "over it", "over it, words", "own store, words"]
-    print_table(f"nDCG@10, {candidates} candidates", header, rows)
+    print_table(f"nDCG@10, {_CANDIDATES} candidates", header, rows)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,6 @@ def level(data: Data, sets: Sets = ENGLISH) -> None:
     """Print the moments of the log odds of `UEC()` by collection, and their means."""
     uec, rows, levels = shipped(), [], []
     model = uec.fitted.confidence_model
-    assert model is not None
     for name in sets.split(","):
         collection = load_collection(data / name).passages
         pairs = pairs_from_passages([Passage(*one) for one in collection.items()][:3000])
@@ -164,9 +163,7 @@ def ranking(data: Data, folder: Folder, names: Names = MODELS, sets: Sets = ENGL
         ensembles = [shipped()]
         for model in names.split(","):
             encoder = own_encoder(folder / model)
-            fitted = fit_without_labels(UEC([encoder, "bm25"]), passages)
-            assert fitted is not None
-            ensembles += [UEC([encoder]), fitted]
+            ensembles += [UEC([encoder]), fit_without_labels(UEC([encoder, "bm25"]), passages)]
         found = ([list(hits) for hits in searched(uec, collection)] for uec in ensembles)
         rows.append([name, *(f"{mean_ndcg(collection, ids):.3f}" for ids in found)])
     columns = [f"{model}{way}" for model in names.split(",") for way in (", alone", ", fitted")]
@@ -234,7 +231,6 @@ def _row(
     for name, passages in corpora.items():
         start = time.perf_counter()
         uec = make(passages)
-        assert uec is not None
         seconds += time.perf_counter() - start
         for one in ask(uec, passages, [row for row in asked if row["documents"] == name]):
             right[one.kind].append(one.right)

@@ -100,7 +100,6 @@ def ask(
     index = PATHS[path](uec, passages).index
     index.search(["Is this the first question?"])
     model = uec.encoders[0]
-    assert isinstance(model, Counted)
     model.passages, start = 0, time.process_time()
     results = [index.search([row["question"]])[0] for row in rows]
     seconds = time.process_time() - start
@@ -128,23 +127,15 @@ def main(
             decided, *cost = ask(path, passages, rows)
             asked[path] += decided
             costs[path] += [cost] * len(decided)
-    print_table(
-        "Decided alike",
-        ["", "", "decided alike", "difference of confidence"],
-        [
-            [one, other, *_compare(asked[one], asked[other])]
-            for one, other in combinations(PATHS, 2)
-        ],
-    )
+    pairs = combinations(PATHS, 2)
+    table = [[one, other, *_compare(asked[one], asked[other])] for one, other in pairs]
+    print_table("Decided alike", ["", "", "decided alike", "difference of confidence"], table)
+    table = [
+        [path, *_summary(of), *(f"{x:.3f}" for x in np.mean(costs[path], axis=0))]
+        for path, of in asked.items()
+    ]
     header = ["", "questions", "right", "mean of the kinds", "passages embedded", "seconds"]
-    print_table(
-        "Each path",
-        header,
-        [
-            [path, *_summary(of), *(f"{x:.3f}" for x in np.mean(costs[path], axis=0))]
-            for path, of in asked.items()
-        ],
-    )
+    print_table("Each path", header, table)
 
 
 def _compare(asked: Sequence[Asked], others: Sequence[Asked]) -> list[str]:
@@ -155,11 +146,8 @@ def _compare(asked: Sequence[Asked], others: Sequence[Asked]) -> list[str]:
 
 
 def _summary(asked: Sequence[Asked]) -> list[str]:
-    shares = [
-        np.mean(of_kind)
-        for kind in KINDS
-        if (of_kind := [one.right for one in asked if one.kind == kind])
-    ]
+    kinds = ([one.right for one in asked if one.kind == kind] for kind in KINDS)
+    shares = [*map(np.mean, filter(None, kinds))]
     right = np.mean([one.right for one in asked])
     return [str(len(asked)), f"{right:.3f}", f"{np.mean(shares):.3f}"]
 

@@ -195,12 +195,8 @@ def _mean(values: Mapping[str, float]) -> float:
 
 def flips(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[Answer, Answer]]:
     """Each question that is decided otherwise, or is right in one record alone."""
-    known = {(one.manual, one.kind, one.question): one for one in before["questions"]}
-    pairs = [
-        (known[one.manual, one.kind, one.question], one)
-        for one in after["questions"]
-        if (one.manual, one.kind, one.question) in known
-    ]
+    known = {one[:3]: one for one in before["questions"]}
+    pairs = [(known[one[:3]], one) for one in after["questions"] if one[:3] in known]
     return [(a, b) for a, b in pairs if (a.action, a.right) != (b.action, b.right)]
 
 

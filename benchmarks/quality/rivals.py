@@ -32,19 +32,18 @@ import typer
 
 from benchmarks.quality import manuals
 from benchmarks.quality.baselines import finds
-from benchmarks.quality.shared import Manuals
+from benchmarks.quality.shared import Manuals, Unseen
 from benchmarks.quality.unseen import (
     OUTCOMES,
     Asked,
-    Row,
     above,
+    answered,
     asked_of,
     decided,
     learned,
     new_questions,
     numbers,
     old_questions,
-    outcome,
 )
 from benchmarks.tables import print_table, run_script
 
@@ -85,20 +84,15 @@ def ask_rivals(python: Path, manuals: Sequence[Asked]) -> list[np.ndarray]:
     return verdicts
 
 
-def as_shipped(asked: Asked, answers: np.ndarray) -> list[tuple[Row, str]]:
-    """What becomes of questions by a rival's own verdicts."""
-    each = zip(asked.rows, answers, asked.scores[_AS_SHIPPED][1], strict=True)
-    return [
-        (row, outcome(row["kind"], "answer" if answered else "abstain", "", bool(found)))
-        for row, answered, found in each
-    ]
-
-
 def table_of(old: Sequence[Asked], new: Sequence[Asked], shipped: Sequence[np.ndarray]) -> None:
     """Print what becomes of the questions by each system."""
     told = {"UEC()": [p for one in new for p in decided(one.rows, one.decisions, one.found)]}
     verdicts = zip(new, shipped, strict=True)
-    told[f"{_AS_SHIPPED}, as shipped"] = [p for pair in verdicts for p in as_shipped(*pair)]
+    told[f"{_AS_SHIPPED}, as shipped"] = [
+        pair
+        for one, answers in verdicts
+        for pair in answered(one.rows, answers, one.scores[_AS_SHIPPED][1])
+    ]
     for name, least in learned(old).items():
         score = name.split(" threshold")[0]
         told[f"{name} ({least:.4f})"] = [p for one in new for p in above(one, score, least)]
@@ -108,7 +102,7 @@ def table_of(old: Sequence[Asked], new: Sequence[Asked], shipped: Sequence[np.nd
 
 def main(
     folder: Manuals,
-    unseen: Annotated[Path, typer.Argument(metavar="UNSEEN", help="Folder of the six.")],
+    unseen: Unseen,
     env: Annotated[Path, typer.Argument(metavar="ENV", help="Environment of the rivals.")],
 ) -> None:
     """Print what becomes of the questions by each rival."""

@@ -17,7 +17,7 @@ import typer
 from numpy.typing import ArrayLike
 
 import uec_rag.confidence
-from benchmarks.paper.data import Collection
+from benchmarks.paper.data import Collection, sample_collection
 from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality.manuals import rows_of
 from uec_rag import UEC, Retriever, SearchResult
@@ -38,12 +38,8 @@ Data: TypeAlias = Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder
 Manuals: TypeAlias = Annotated[
     Path, typer.Argument(metavar="MANUALS", help="Folder of the manuals, see `manuals`.")
 ]
-Models: TypeAlias = Annotated[
-    list[str], typer.Option(help="A model to take in; give it several times.")
-]
-Fit: TypeAlias = Annotated[str, typer.Option(help="Collection whose train split is fitted on.")]
+Unseen: TypeAlias = Annotated[Path, typer.Argument(metavar="UNSEEN", help="Folder of the six.")]
 Sets: TypeAlias = Annotated[str, typer.Option(help="Collections to report, comma-separated.")]
-Queries: TypeAlias = Annotated[int, typer.Option(help="Asked of each collection at most.")]
 
 
 def cached(encoder: Encoder) -> Encoder:
@@ -127,10 +123,24 @@ def index_of(uec: UEC, passages: Sequence[Passage]) -> Retriever:
     return index
 
 
+def numbered(texts: Sequence[str]) -> list[Passage]:
+    """Passages of texts, by their places."""
+    return [Passage(str(at), text) for at, text in enumerate(texts)]
+
+
 def index_collection(uec: UEC, collection: Collection) -> Retriever:
     """An index of a collection."""
     index = Retriever(uec, fit=False)
     index.add([*collection.passages.values()], ids=[*collection.passages])
+    return index
+
+
+def index_rows(uec: UEC, rows: Sequence[Mapping[str, Any]]) -> Retriever:
+    """An index of the rows of a corpus, behind their titles."""
+    index, titles = Retriever(uec), [row.get("title") or "" for row in rows]
+    texts = [f"{title} {row['text']}".strip() for title, row in zip(titles, rows, strict=True)]
+    metadatas = [{"title": title} if title else {} for title in titles]
+    index.add(texts, [str(row["_id"]) for row in rows], metadatas)
     return index
 
 
@@ -155,11 +165,7 @@ def with_questions(collection: Collection, names: Sequence[str]) -> Collection:
 
 def sampled(collection: Collection, queries: int) -> Collection:
     """A collection with a fixed sample of its questions."""
-    names = [*collection.queries]
-    if len(names) <= queries:
-        return collection
-    chosen = np.random.default_rng(0).permutation(len(names))[:queries]
-    return with_questions(collection, [names[row] for row in sorted(chosen)])
+    return sample_collection(collection, queries, len(collection.passages))
 
 
 def read_tables(*names: str) -> list[dict[str, str]]:

@@ -39,7 +39,6 @@ def main(data: Data) -> None:
 
 def save_fit(preset: str, uec: UEC, model: ConfidenceModel, pairs: str) -> None:
     """Write a fit into the package, with a confidence model and what it was fitted on."""
-    assert uec.report is not None
     source = f"as it comes with uec-rag, fitted on {pairs}"
     report = replace(uec.report, seconds=0.0, source=source)
     fitted, folder = (

@@ -1,10 +1,10 @@
 """The weights of what tells a mistyped word from one that no passage has.
 
-    python -m benchmarks.quality.spelling DATA [--rate 0.05]
+    python -m benchmarks.quality.spelling DATA
 
 Words of questions to collections are asked of 20, 200 and 5,000 passages: as they are, with one
 mistake, and as they are of other collections. Where no passage has a word and some have a near
-one, a softmax over the word and the near ones is fitted; a mistake has the weight `rate`, a word as
+one, a softmax over the word and the near ones is fitted; a mistake has the weight `RATE`, a word as
 it is the rest. Mistakes are missing, added, swapped and other letters (4 : 2 : 2 : 2), but never
 the first letter.
 Printed are the weights in `uec_rag.retrieval.words` and `uec_rag.encoders.lexical.near_words`, and
@@ -17,10 +17,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -36,6 +34,7 @@ from uec_rag.retrieval.words import names_in
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
 SETS += ",tydiqa_goldp_en,squad_sample,boolq_dev"
 SIZES, ASKED = (20, 200, 5000), 100
+RATE = 0.05  # share of words that are mistyped
 LETTERS = "etaoinsrhldcumfpgwybvkxjqz"
 NAMES = ["kept", "length", "rarity", "unusual", "count", "share", "stripped", "function"]
 NAMES += ["adds", "swaps"]
@@ -68,11 +67,6 @@ def mistyped(word: str, rng: random.Random) -> str:
     return word[:at] + rng.choice(LETTERS) + word[at + 1 :]
 
 
-def edit(word: str, near: str) -> tuple[bool, bool]:
-    """Whether a near word adds a letter, and whether it swaps two."""
-    return len(near) > len(word), len(near) == len(word) and sorted(near) == sorted(word)
-
-
 def example(
     name: str,
     typed: str,
@@ -80,7 +74,6 @@ def example(
     counts: Counter[int],
     size: int,
     rarity: Callable[[str], float],
-    rate: float,
 ) -> Example | None:
     """The example of a word; None if passages have it, or none that is near."""
     near_ones, keys, _ = near_words(typed)
@@ -97,16 +90,15 @@ def example(
         rare = rarity(near)
         of_near = [np.log1p(count), np.log((count + 0.5) / (size + 1))]
         of_near += [min(len(near) - len(stem_of(near)), 4), near in FUNCTION_WORDS]
-        rows.append([0, 0, rare, min(rare, _UNUSUAL), *of_near, *edit(typed, near)])
+        of_near += [len(near) > len(typed), sorted(near) == sorted(typed)]
+        rows.append([0, 0, rare, min(rare, _UNUSUAL), *of_near])
     same = [meant is not None and stem_of(near) == stem_of(meant) for near, _ in held]
     right = np.array([not any(same), *same])
-    weight = 1 - rate if meant is None else rate
+    weight = 1 - RATE if meant is None else RATE
     return Example(name, np.array(rows, dtype=float), right, any(same), weight)
 
 
-def examples(
-    collections: Sequence[Collection], rarity: Callable[[str], float], rate: float
-) -> list[Example]:
+def examples(collections: Sequence[Collection], rarity: Callable[[str], float]) -> list[Example]:
     """The words of questions, asked of passages of each collection."""
     rng, made = random.Random(0), list[Example]()
     for collection in collections:
@@ -131,8 +123,7 @@ def examples(
                     if len(typed) > 2 and typed not in FUNCTION_WORDS:
                         pairs.append((typed, word.lower()))
                     some = (
-                        example(collection.name, *pair, counts, len(kept), rarity, rate)
-                        for pair in pairs
+                        example(collection.name, *pair, counts, len(kept), rarity) for pair in pairs
                     )
                     made += filter(None, some)
     return made
@@ -181,15 +172,11 @@ def outcomes(some: Sequence[Example], weights: Matrix) -> Counter[tuple[bool, st
     return told
 
 
-def main(
-    data: Data, rate: Annotated[float, typer.Option(help="Share of words mistyped.")] = 0.05
-) -> None:
+def main(data: Data) -> None:
     """Print the weights, and what becomes of words of other collections."""
     rarity = UEC().rarity
-    if rarity is None:
-        raise ValueError("UEC() must have an encoder that tells how rare words are.")
     loaded = [load_collection(data / name) for name in SETS.split(",")]
-    made = examples(loaded, rarity, rate)
+    made = examples(loaded, rarity)
     weights, told = [], []
     for title, used in (
         ("with rarity", np.ones(len(NAMES), bool)),

@@ -28,12 +28,14 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from benchmarks.quality.shared import (
     TABLES,
     Data,
     index_of,
+    numbered,
     replaced,
     shipped,
     write_learned,
@@ -41,10 +43,9 @@ from benchmarks.quality.shared import (
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.model import ANSWER_ABOVE, learned_ratios
+from uec_rag.confidence.model import ANSWER_ABOVE, doubt_of_statement, learned_ratios
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.retrieval.hits import Result
-from uec_rag.stores.passage import Passage
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
@@ -108,13 +109,12 @@ def ask(uec: UEC, folder: Path, *, as_learned: bool) -> Iterator[Asked]:
         noted.append((*map(float, lacks), gap, score))
         return 0.0
 
-    from uec_rag.confidence.model import doubt_of_statement as doubt
-
     for name, corpus, texts, rows in corpora(folder):
-        index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+        index = index_of(uec, numbered(texts))
         for row in rows:
             noted.clear()
-            with replaced("confidence.model.doubt_of_statement", doubt if as_learned else note):
+            doubt = doubt_of_statement if as_learned else note
+            with replaced("confidence.model.doubt_of_statement", doubt):
                 result = index.search([row["q"]]).results[0]
             right = frozenset(map(str, row["right"]))
             yield Asked(name, corpus, row["kind"], right, result, noted[-1] if noted else None)
@@ -139,8 +139,6 @@ def learn(
     features: NDArray[np.float64], right: NDArray[np.bool_], counts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Learn the numbers under `NAMES`: lacks speak against, a gap for it, a bias last."""
-    from scipy.optimize import minimize
-
     origin = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
     stiffness = np.array([*[RIDGE] * 5, 0.0])
     bounds = [(None, 0), (None, 0), (None, 0), (0, None), (0, None), (None, None)]
@@ -150,8 +148,7 @@ def learn(
         value = counts @ (np.logaddexp(0, odds) - odds * right)
         return float(value + stiffness @ (numbers - origin) ** 2)
 
-    learned: NDArray[np.float64] = minimize(loss, origin, method="L-BFGS-B", bounds=bounds).x
-    return learned
+    return minimize(loss, origin, method="L-BFGS-B", bounds=bounds).x
 
 
 def print_thresholds(asked: Sequence[Asked], name: str) -> None:
@@ -180,16 +177,8 @@ def print_shifts(asked: Sequence[Asked]) -> float:
             several = (counts["vague", outcome] for outcome in ("asked", "handed over", "wrong"))
             rows.append([f"{shift:.1f}", name, *map(str, (single, needless, *several))])
             right |= {shift: single} if name == ours else {}
-    heads = [
-        "shift",
-        "set",
-        "one answers: right",
-        "asked",
-        "several: asked",
-        "handed over",
-        "wrong",
-    ]
-    print_table("Statements, by the shift of P(underspecified)", heads, rows)
+    heads = ["shift", "set", "one answers: right", "asked", "several: asked", "handed over"]
+    print_table("Statements, by the shift of P(underspecified)", [*heads, "wrong"], rows)
     return max(shift for shift in SHIFTS if right[shift] >= right[0.0])
 
 
@@ -210,12 +199,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
         of = np.array([one.set == name for one in some])
         for threshold in THRESHOLDS:
             answered = (np.minimum(odds, features[:, 4]) > np.log(threshold / (1 - threshold))) & of
-            totals = [
-                (of & right).sum(),
-                (answered & right).sum(),
-                (of & ~right).sum(),
-                (answered & ~right).sum(),
-            ]
+            totals = ((some & kind).sum() for kind in (right, ~right) for some in (of, answered))
             rows.append([name, f"{threshold:.2f}", *map(str, totals)])
     heads = ["set", "above", "answerable", "answered", "not", "answered falsely"]
     print_table("Statements, each corpus without itself", heads, rows)

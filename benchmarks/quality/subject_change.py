@@ -39,7 +39,7 @@ from benchmarks.quality.conversation import (
     of_collection,
 )
 from benchmarks.quality.first_week import corpora_of
-from benchmarks.quality.shared import Data, index_of, is_found, read_tables, shipped
+from benchmarks.quality.shared import Data, index_of, index_rows, is_found, read_tables, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.hits import Result
@@ -118,11 +118,7 @@ Asked = list[tuple[dict[str, Any], Result]]
 
 def asked_back(uec: UEC, folder: Path) -> tuple[Retriever, Asked]:
     """Index a clarify set; its underspecified questions of which readings are offered."""
-    index = Retriever(uec)
-    passages = list(read_rows(folder / "corpus.jsonl.gz"))
-    texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in passages]
-    titles = [{"title": row["title"]} if row.get("title") else {} for row in passages]
-    index.add(texts, [str(row["_id"]) for row in passages], titles)
+    index = index_rows(uec, read_rows(folder / "corpus.jsonl.gz"))
     queries = read_rows(folder / "queries.jsonl.gz")
     rows = [row for row in queries if row["label"] == "underspecified"]
     pairs = zip(rows, index.search([row["text"] for row in rows]), strict=True)

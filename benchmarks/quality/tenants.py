@@ -114,16 +114,8 @@ def main(folder: Manuals, profiles: bool = False) -> None:
         changed = sum(one != two for one, two in actions)
         row_ = [f"{changed} of {len(each)}", f"{max(moved):.2f}", *(f"{x:.2f}" for x in shares)]
         table.append([way, str(size), str(third_), *row_])
-    columns = [
-        "searched with",
-        "passages",
-        "of a third",
-        "decisions changed",
-        "most",
-        "answered",
-        "of others",
-    ]
-    print_table("Another tenant's documents come in", columns, table)
+    columns = ["searched with", "passages", "of a third", "decisions changed", "most", "answered"]
+    print_table("Another tenant's documents come in", [*columns, "of others"], table)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def gated(
 
 def systems_of(
     data: Path, names: Sequence[str], most: int, passages: int
-) -> dict[str, dict[str, Answers]]:
+) -> dict[str, tuple[Answers, Answers]]:
     """Of each collection the cosine's answers and confidence's."""
     uec = shipped()
     start = replace(shipped_model("words"), temperature=uec.fitted.confidence_model.temperature)
@@ -130,17 +130,13 @@ def systems_of(
         parts = uec.encode(texts, "query")
         own = compare(uec.fitted, retriever.store.snapshot(), parts).similarities
         cosines = next(own[i] for i, part in enumerate(parts) if not part.terms)
-        ids = list(collection.passages)
+        every = list(collection.passages)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :K]
-        by_cosine = [[ids[column] for column in row] for row in nearest]
-        found[collection.name] = {
-            "cosine": Answers(
-                cosines.max(axis=1).astype(float), _right(by_cosine, wanted), foreign
-            ),
-            "confidence": Answers(
-                result.confidence.astype(float), _right(result.ids, wanted), foreign
-            ),
-        }
+        by_cosine = [[every[column] for column in row] for row in nearest]
+        found[collection.name] = tuple(
+            Answers(sure.astype(float), _right(ids, wanted), foreign)
+            for sure, ids in ((cosines.max(axis=1), by_cosine), (result.confidence, result.ids))
+        )
     return found
 
 
@@ -171,19 +167,20 @@ def main(
     found = systems_of(data, names, most, passages)
     rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     for name in names:
-        elsewhere = [other for other in names if DOMAINS[other] != DOMAINS[name]]
-        for system, (chosen, oracle) in {
-            "cosine": WAYS[:2],
-            "confidence": (WAYS[3], WAYS[6]),
-        }.items():
-            answers = found[name][system]
-            others = [found[other][system] for other in elsewhere]
-            rows[chosen].append(answers.figures(lowest(others, risk)))
-            rows[oracle].append(answers.figures(lowest([answers], risk)))
-        rows[WAYS[2]].append(found[name]["confidence"].figures(0.5))
-        sure = found[name]["confidence"]
-        rows[WAYS[4]].append(gated(sure, lambda s, right: risk_threshold(s, right, risk)))
-        rows[WAYS[5]].append(gated(sure, lambda s, right: conformal_threshold(s, ~right, risk)))
+        elsewhere = [found[other] for other in names if DOMAINS[other] != DOMAINS[name]]
+        cosines, confidences = zip(*elsewhere, strict=True)
+        cosine, sure = found[name]
+        each = (
+            cosine.figures(lowest(cosines, risk)),
+            cosine.figures(lowest([cosine], risk)),
+            sure.figures(0.5),
+            sure.figures(lowest(confidences, risk)),
+            gated(sure, lambda s, right: risk_threshold(s, right, risk)),
+            gated(sure, lambda s, right: conformal_threshold(s, ~right, risk)),
+            sure.figures(lowest([sure], risk)),
+        )
+        for way, figures in zip(WAYS, each, strict=True):
+            rows[way].append(figures)
     shown = ("answered", "wrong of these", "wrong of all", "right answered", "foreign answered")
     header = ["", *shown, "most wrong of these", "of all"]
     table = []

@@ -21,7 +21,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
@@ -74,11 +73,6 @@ def joined(one: str, other: str) -> str:
     return f"{one.rstrip('?. ')} and {other[:1].lower()}{other[1:]}"
 
 
-def has_both(rows: Sequence[Row], result: Result) -> bool:
-    """Whether the hits have a passage of each question."""
-    return all(is_found(row, result) for row in rows)
-
-
 def ask(
     index: Retriever,
     name: str,
@@ -108,7 +102,7 @@ def ask(
     pairs = [(one, other) for one, other in pairs if one is not other]
     for pair in pairs:
         [result] = index.search([joined(*(row["question"] for row in pair))])
-        count(counts, "double", result, has_both(pair, result))
+        count(counts, "double", result, all(is_found(row, result) for row in pair))
     for question, row in zip(absent, rng.choices(whole, k=len(absent)), strict=True):
         [result] = index.search([joined(row["question"], question)])
         count(counts, "double, half absent", result, found=False)
@@ -132,7 +126,7 @@ def count(counts: Counter[tuple[str, str]], kind: str, result: Result, found: bo
 
 def main(folder: Manuals) -> None:
     """Print the decisions by kind of question."""
-    rows, corpora = read_tables("first_week"), corpora_of(Path(folder))
+    rows, corpora = read_tables("first_week"), corpora_of(folder)
     counts = Counter[tuple[str, str]]()
     for name, passages in corpora.items():
         some = [row for row in rows if row["documents"] == name]

@@ -41,7 +41,15 @@ from benchmarks.quality import manuals
 from benchmarks.quality.advisor import read_replies
 from benchmarks.quality.baselines import DEPTH, best_threshold, finds, plain_scores
 from benchmarks.quality.first_week import KINDS, corpora_of
-from benchmarks.quality.shared import Manuals, has_any, index_of, read_tables, relevant_ids, shipped
+from benchmarks.quality.shared import (
+    Manuals,
+    Unseen,
+    has_any,
+    index_of,
+    read_tables,
+    relevant_ids,
+    shipped,
+)
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Advice, Gate, Retriever
 from uec_rag.confidence.decision import Decision
@@ -148,10 +156,17 @@ def decided(
 
 def above(asked: Asked, name: str, least: float) -> list[tuple[Row, str]]:
     """What becomes of questions if those are answered whose score is above a number."""
-    each = zip(asked.rows, *asked.scores[name], strict=True)
+    score, found = asked.scores[name]
+    return answered(asked.rows, score > least, found)
+
+
+def answered(
+    rows: Sequence[Row], answers: Iterable[bool], found: Iterable[bool]
+) -> list[tuple[Row, str]]:
+    """What becomes of questions if some are answered, and nobody is asked back."""
     return [
-        (row, outcome(row["kind"], "answer" if score > least else "abstain", "", bool(found)))
-        for row, score, found in each
+        (row, outcome(row["kind"], "answer" if answer else "abstain", "", bool(has)))
+        for row, answer, has in zip(rows, answers, found, strict=True)
     ]
 
 
@@ -234,7 +249,7 @@ def old_questions(folder: Path) -> Questions:
 
 def main(
     folder: Manuals,
-    unseen: Annotated[Path, typer.Argument(metavar="UNSEEN", help="Folder of the six.")],
+    unseen: Unseen,
     reranker: Annotated[Path, typer.Option(help="Folder of the cross-encoder.")],
     picture: Annotated[Path | None, typer.Option(help="Draw the outcomes here.")] = None,
 ) -> None:

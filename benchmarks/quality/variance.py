@@ -2,13 +2,12 @@
 
     python -m benchmarks.quality.variance DATA --passages 1000
 
-Of `UEC()`, or with --ensemble A,B of members that are fitted on TyDi QA's training pairs. "Model
-variance" is that of the members' posteriors (paper eq. 5), "disagreement" that of their logits. The
-true similarity of a hit is taken to be the mean of its kind: of the relevant ones, or of the
-others, among the first ten hits of its collection. Printed of each collection are the AUROC of the
-first hit's variance, for wrong against right first hits (beside it that of confidence in one hit,
-the lower the more suspect), and coverage: the share of the first ten hits whose truth lies within
-two standard deviations.
+"Model variance" is that of the posteriors of `UEC()` (paper eq. 5), "disagreement" that of the
+members' logits. The true similarity of a hit is taken to be the mean of its kind: of the relevant
+ones, or of the others, among the first ten hits of its collection. Printed of each collection are
+the AUROC of the first hit's variance, for wrong against right first hits (beside it that of
+confidence in one hit, the lower the more suspect), and coverage: the share of the first ten hits
+whose truth lies within two standard deviations.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import Collection, load_collection, sample_collection
-from benchmarks.quality.shared import FITTED_ON, Data, ask_all, shipped, unfitted
-from benchmarks.quality.shipped_confidence import DOMAINS
+from benchmarks.quality.shared import Data, ask_all, shipped
+from benchmarks.quality.shipped_confidence import DOMAINS, QUESTIONS
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 
@@ -35,7 +34,7 @@ def figures(uec: UEC, collection: Collection) -> list[float]:
     right = np.array([[i in row for i in ids] for ids, row in zip(found.ids, wanted, strict=True)])
     truth = np.where(right, found.mu[right].mean(), found.mu[~right].mean())
     parts = ("model_variance", "disagreement", "sigma2")
-    variances = [np.stack([getattr(one, name) for one in found]) for name in parts]
+    variances = [np.stack([one.column(name) for one in found]) for name in parts]
     first = [*(variance[:, 0] for variance in variances), -found.confidence_at_k[:, 0]]
     wrong, off = ~right[:, 0], np.abs(found.mu - truth)
     return [
@@ -46,17 +45,12 @@ def figures(uec: UEC, collection: Collection) -> list[float]:
 
 def main(
     data: Data,
-    ensemble: Annotated[str, typer.Option(help="Members, comma-separated.")] = "",
-    queries: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
     passages: Annotated[int, typer.Option(help="Passages beside their answers at most.")] = 600,
 ) -> None:
     """Print the table."""
     uec = shipped()
-    if ensemble:
-        pairs = load_collection(data / FITTED_ON, "train").pairs()[:1200]
-        uec = unfitted(ensemble.split(",")).fit(pairs)
     rows = {
-        name: figures(uec, sample_collection(load_collection(data / name), queries, passages))
+        name: figures(uec, sample_collection(load_collection(data / name), QUESTIONS, passages))
         for name in DOMAINS
     }
     rows["mean"] = np.nanmean(list(rows.values()), axis=0).tolist()

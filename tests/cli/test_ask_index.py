@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import decide_on, pairs
-from uec_rag import UEC, Retriever
+from tests.helpers import decide_on, index_of, pairs
+from uec_rag import UEC
 from uec_rag.cli.ask_index import QUESTIONS, print_answer
 from uec_rag.confidence.readings import Reading
 
@@ -52,8 +52,7 @@ LONG = [f"How a [{name}] that was found is returned to us" for name in ("lamp", 
     ],
 )
 def test_readings_are_asked_back_in_a_sentence_or_if_long_in_a_list(capsys, titles, shown):
-    index = Retriever(UEC(["bm25"]))
-    index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
+    index = index_of(UEC(["bm25"]), ["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
     asked = decide_on(0.9, 0.9, tuple(Reading(title, ("1",), 0.3) for title in titles))
     print_answer(replace(index.search(["Reset it"])[0], decision=asked))
     told = " ".join(capsys.readouterr().out.split())

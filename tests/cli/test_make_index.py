@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import database_of, python, rows_of
+from tests.helpers import database_of, index_of, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
@@ -73,8 +73,7 @@ def test_an_index_gives_its_passages_to_a_new_one(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("given", ["idx", "./idx", "../here/idx", "."])
 def test_an_index_is_made_again_from_a_relative_path_in_place(run, tmp_path, monkeypatch, given):
     (tmp_path / "here").mkdir()
-    index = Retriever(UEC(["bm25"]))
-    index.add(["Locks turn."], ["lock"])
+    index = index_of(UEC(["bm25"]), ["Locks turn."], ["lock"])
     index.save(tmp_path / "here/idx")
     index.label("Do locks turn?", ["lock"])
     index.close()

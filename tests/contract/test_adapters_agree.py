@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from llama_index.core.schema import Document as LlamaIndexDocument
-from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from tests.helpers import (
@@ -22,7 +21,7 @@ from tests.helpers import (
     pairs,
     passages,
 )
-from tests.llama_index.conftest import build
+from tests.llama_index.conftest import build, nodes_of
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -125,14 +124,7 @@ class LlamaIndexIndex(LlamaIndex):
     """Through LlamaIndex's own index, which embeds first and stores afterwards."""
 
     def __init__(self, uec, texts, ids, metadatas):
-        given = zip(texts, ids, metadatas, strict=True)
-        self.index = build(uec, [self._node(*one) for one in given])
-
-    @staticmethod
-    def _node(text, id_, metadata):
-        return TextNode(
-            text=text, id_=id_, metadata=metadata, excluded_embed_metadata_keys=list(metadata)
-        )
+        self.index = build(uec, nodes_of(texts, ids, metadatas))
 
     def search(self, question, k=4, lang=None):
         filters = lang and self._filters(lang)
@@ -143,7 +135,7 @@ class LlamaIndexIndex(LlamaIndex):
         return self._hits(await self.index.as_retriever(similarity_top_k=k).aretrieve(question))
 
     def put(self, text, id_, metadata):
-        self.index.insert_nodes([self._node(text, id_, metadata)])
+        self.index.insert_nodes(nodes_of([text], [id_], [metadata]))
 
     def remove(self, id_):
         self.index.delete_nodes([id_])
@@ -252,16 +244,12 @@ def test_what_one_class_saves_all_find_again(uec, tmp_path, kind):
         assert_alike(loaded.search(QUESTIONS, 4), index.search(QUESTIONS, 4))
 
 
-def _nodes():
-    return [LlamaIndexIndex._node(*given) for given in zip(TEXTS, IDS, METADATAS, strict=True)]
-
-
 def of_texts(kind, uec, store):
     return kind.from_texts(TEXTS, uec, METADATAS, IDS, store=store)
 
 
 def of_documents(kind, uec, store):
-    documents = [LlamaIndexDocument(**dict(node)) for node in _nodes()]
+    documents = [LlamaIndexDocument(**dict(node)) for node in nodes_of(TEXTS, IDS, METADATAS)]
     if kind is langchain.UECRetriever:
         documents = [Document(d.text, id=d.id_, metadata=d.metadata) for d in documents]
     return kind.from_documents(documents, uec, store=store)
@@ -269,7 +257,7 @@ def of_documents(kind, uec, store):
 
 def of_nodes(uec, store):
     filled = llama_index.UECVectorStore(uec, store=store)
-    filled.add(_nodes())
+    filled.add(nodes_of(TEXTS, IDS, METADATAS))
     return filled
 
 

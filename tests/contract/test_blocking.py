@@ -10,14 +10,15 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
 
 import uec_rag
+from tests.contract.test_event_loop import WAYS as PLAIN
+from tests.contract.test_event_loop import of_langchain
 from tests.contract.test_whole_interface import DOCUMENTS, KINDS, METHODS, TEXTS, UEC_, Q
 from uec_rag import Gate, Retriever, langchain, llama_index
-from uec_rag.langchain import UECGate, retrieval_node
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine
+from uec_rag.langchain import UECGate
+from uec_rag.llama_index import UECGatePostprocessor
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This UEC is not fitted", "ignore:Fewer than 30", "ignore::DeprecationWarning"
@@ -82,17 +83,10 @@ def over_llama_index(_):
     return llama_index.UECRetriever.over(index, UEC_).index
 
 
-def of_langchain(index):
-    return langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index))
-
-
+OVER_ANOTHER = "UECGate over another retriever"
 WAYS = {
-    "asearch": lambda index: index.asearch([Q]),
-    "LangChain's retriever": lambda index: of_langchain(index).ainvoke(Q),
-    "LangChain's gate": lambda index: UECGate(retriever=of_langchain(index)).ainvoke(Q),
-    "a gate over another retriever": lambda index: UECGate(
-        retriever=RunnableLambda(str.strip) | of_langchain(index), gate=Gate(0.2)
-    ).ainvoke(Q),
+    **{name: lambda index, ask=ask: ask(index, index, None)(Q) for name, ask in PLAIN.items()},
+    OVER_ANOTHER: lambda index: PLAIN[OVER_ANOTHER](index, index, Gate(0.2))(Q),
     "a gate that judges": lambda index: UECGate(
         retriever=InMemoryVectorStore.from_documents(
             DOCUMENTS, DeterministicFakeEmbedding(size=8)
@@ -104,21 +98,12 @@ WAYS = {
         .route(*[RunnableLambda(lambda found: found["reason"])] * 3)
         .ainvoke(Q)
     ),
-    "LangChain's node": lambda index: retrieval_node(
-        UECGate(retriever=of_langchain(index))
-    ).ainvoke({"question": Q}),
-    "LangChain's tool": lambda index: of_langchain(index).as_tool().ainvoke({"query": Q}),
-    "LlamaIndex's retriever": lambda index: llama_index.UECRetriever(index).aretrieve(Q),
-    "LlamaIndex's engine": lambda index: UECQueryEngine.from_args(
-        llama_index.UECRetriever(index), MockLLM()
-    ).aquery(Q),
-    "a postprocessor": lambda index: UECGatePostprocessor(embedding=index.uec).apostprocess_nodes(
+    "a postprocessor that judges": lambda index: UECGatePostprocessor(
+        embedding=index.uec
+    ).apostprocess_nodes(
         VectorStoreIndex(nodes(), embed_model=MockEmbedding(8)).as_retriever().retrieve(Q),
         query_str=Q,
     ),
-    "LlamaIndex's tool": lambda index: llama_index.retriever_tool(
-        llama_index.UECRetriever(index)
-    ).acall(Q),
 }
 
 

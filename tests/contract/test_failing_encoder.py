@@ -9,7 +9,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from tests.helpers import bag_of_words, data_of
+from tests.helpers import bag_of_words, data_of, index_of
 from uec_rag import UEC, Gate, Retriever, llama_index
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.retriever import LOG
@@ -60,8 +60,7 @@ def service():
 
 @pytest.fixture
 def index(service):
-    index = Retriever(UEC([service, "bm25"]))
-    index.add(SHOP)
+    index = index_of(UEC([service, "bm25"]), SHOP)
     return index
 
 
@@ -180,8 +179,7 @@ def test_where_nothing_else_is_left_the_error_names_the_encoder(names):
     services = [Service() for _ in names]
     for service, name in zip(services, names, strict=True):
         service.model = name
-    index = Retriever(UEC(services))
-    index.add(SHOP)
+    index = index_of(UEC(services), SHOP)
     for service in services:
         service.error = ERRORS[0]
     with pytest.raises(ConnectionError, match=f"encoder: '{names[-1]}' failed .*429") as raised:

@@ -12,10 +12,11 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import bag_of_words, beside
+from tests.contract.test_event_loop import WAYS
+from tests.helpers import bag_of_words, beside, index_of
 from tests.retrieval.test_learn import ASKED, TEXTS
 from uec_rag import UEC, Gate, Retriever, llama_index
-from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
+from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.retrieval.retriever import LOG
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -43,8 +44,7 @@ class Held:
 
 def held_index(**options):
     model = Held()
-    index = Retriever(UEC([model, "bm25"]), **options)
-    index.add(TEXTS)
+    index = index_of(UEC([model, "bm25"]), TEXTS, **options)
     model.hold()
     return model, index
 
@@ -52,8 +52,7 @@ def held_index(**options):
 @pytest.fixture
 def other():
     """The index of another tenant, with a model of its own."""
-    index = Retriever(UEC([bag_of_words(16, "other"), "bm25"]))
-    index.add([text.upper() for text in TEXTS])
+    index = index_of(UEC([bag_of_words(16, "other"), "bm25"]), [text.upper() for text in TEXTS])
     return index
 
 
@@ -69,18 +68,12 @@ def test_a_search_of_another_tenant_ends_while_a_fit_is_held(other):
         assert waiting.result(LONGEST).sigma2.all()
 
 
+PLAIN = ("asearch", "UECRetriever", "UECGate", "LlamaIndex's UECRetriever")
 AWAITED = {
-    "asearch": lambda index: index.asearch(ASKED[:1]),
-    "LangChain's retriever": lambda index: UECRetriever(vectorstore=UECVectorStore(index)).ainvoke(
-        ASKED[0]
-    ),
-    "LangChain's gate": lambda index: UECGate(
-        retriever=UECRetriever(vectorstore=UECVectorStore(index)), gate=Gate(0.3)
-    ).ainvoke(ASKED[0]),
+    **{one: lambda i, ask=WAYS[one]: ask(i, i, Gate(0.3))(ASKED[0]) for one in PLAIN},
     "LangChain's store": lambda index: UECVectorStore(index).asimilarity_search(ASKED[0]),
     "its scores": lambda index: UECVectorStore(index).asimilarity_search_with_score(ASKED[0]),
     "its diversity": lambda index: UECVectorStore(index).amax_marginal_relevance_search(ASKED[0]),
-    "LlamaIndex's retriever": lambda index: llama_index.UECRetriever(index).aretrieve(ASKED[0]),
     "LlamaIndex's store": lambda index: llama_index.UECVectorStore(index).aquery(
         llama_index.vector_store.VectorStoreQuery(query_str=ASKED[0], similarity_top_k=2)
     ),
@@ -200,8 +193,7 @@ def test_a_fit_whose_service_fails_is_tried_again_and_ends_no_search():
             raise ConnectionError("429")
         return model(texts)
 
-    index = Retriever(UEC([service, "bm25"]))
-    index.add(TEXTS)
+    index = index_of(UEC([service, "bm25"]), TEXTS)
     broken.set()
     with pytest.warns(UserWarning, match="'service' failed"):
         [found] = index.search(ASKED[:1])
@@ -221,8 +213,7 @@ def test_one_failed_call_of_a_service_is_repeated_within_the_fit():
             raise failures.pop()
         return model(texts)
 
-    index = Retriever(UEC([limited, "bm25"]))
-    index.add(TEXTS)
+    index = index_of(UEC([limited, "bm25"]), TEXTS)
     failures.append(ConnectionError("429"))
     index.search(ASKED)
     assert not failures

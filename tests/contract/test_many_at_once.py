@@ -24,10 +24,9 @@ from tests.contract.test_over import (
     LlamaIndexInChroma,
     LlamaIndexInQdrant,
 )
-from tests.helpers import bag_of_words
+from tests.helpers import bag_of_words, index_of
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.langchain import UECGate
-from uec_rag.retrieval import Retriever
 from uec_rag.server import create_app, create_mcp
 
 pytestmark = pytest.mark.filterwarnings("ignore:Fewer than 30", "ignore:This UEC is not fitted")
@@ -161,8 +160,7 @@ async def test_and_while_the_loops_own_threads_are_all_taken():
     loop = asyncio.get_running_loop()
     others = [loop.run_in_executor(None, taken.wait, LONGEST) for _ in range(2)]
     try:
-        index = Retriever(words(), fit=False)
-        index.add(TEXTS)
+        index = index_of(words(), TEXTS, fit=False)
         await at_once(retrieve(langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index))))
     finally:
         taken.set()

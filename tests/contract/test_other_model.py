@@ -5,13 +5,11 @@ import zlib
 import numpy as np
 import pytest
 from langchain_chroma import Chroma
-from langchain_core.embeddings import Embeddings
 from llama_index.core import VectorStoreIndex
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import TextNode
 
-from tests.contract.test_over import IDS, LONG, METADATAS
-from tests.helpers import empty_chroma
+from tests.contract.test_over import IDS, LONG, METADATAS, LangChain, LlamaIndex
+from tests.helpers import empty_chroma, index_of
 from uec_rag import UEC, FingerprintMismatch, Gate, Retriever, langchain, llama_index
 
 ASKED = [text.split(".")[0] for text in LONG[:24]]
@@ -26,7 +24,7 @@ def vector(model, text):
     return sum(np.random.default_rng(seed).normal(size=16) for seed in seeds).tolist()
 
 
-class Hosted(Embeddings):
+class Hosted(LangChain.Member):
     """An embedding whose name and dimension tell nothing of its model."""
 
     def __init__(self, model):
@@ -35,9 +33,6 @@ class Hosted(Embeddings):
     def embed_documents(self, texts):
         EMBEDDED.extend(texts)
         return [vector(self.model_version, text) for text in texts]
-
-    def embed_query(self, text):
-        return self.embed_documents([text])[0]
 
 
 class Named(Hosted):
@@ -48,7 +43,7 @@ class Named(Hosted):
         return self.model_version
 
 
-class HostedNodes(BaseEmbedding):
+class HostedNodes(LlamaIndex.Member):
     """The same, of LlamaIndex."""
 
     model_name: str = "hosted"
@@ -56,12 +51,6 @@ class HostedNodes(BaseEmbedding):
 
     def _get_text_embedding(self, text):
         return vector(self.version, text)
-
-    def _get_query_embedding(self, query):
-        return self._get_text_embedding(query)
-
-    async def _aget_query_embedding(self, query):
-        return self._get_text_embedding(query)
 
 
 def chroma(model, texts=LONG):
@@ -159,8 +148,7 @@ def test_vectors_of_another_model_are_refused_and_texts_encoded_as_the_error_say
 
 
 def test_an_index_of_ours_knows_the_function_that_filled_it(tmp_path):
-    index = Retriever(UEC([Hosted("MiniLM"), "bm25"]), fit=False)
-    index.add(LONG[:4])
+    index = index_of(UEC([Hosted("MiniLM"), "bm25"]), LONG[:4], fit=False)
     index.save(tmp_path)
     with pytest.raises(FingerprintMismatch, match="pass that model"):
         Retriever.load(tmp_path, encoders={"Hosted": Hosted("gte")})

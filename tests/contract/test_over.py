@@ -22,7 +22,7 @@ from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
@@ -30,6 +30,7 @@ from qdrant_client import QdrantClient, models
 
 from tests.contract.postgres import address
 from tests.helpers import Remembering, bag_of_words, empty_chroma, index_of, pairs, passages
+from tests.llama_index.conftest import nodes_of
 from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
 from uec_rag.base.records import Memory
 from uec_rag.confidence.model import NEAREST
@@ -86,6 +87,10 @@ class LangChain:
         keep = {"k": 30, "filter": lambda found: found.metadata["place"] < 40}
         return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
 
+    def below(self, place):
+        """The option of passages before a place."""
+        return {"filter": {"place": {"$lt": place}}}
+
     def hits(self, over, query):
         return [(d.page_content, dict(d.metadata)) for d in over.invoke(query)]
 
@@ -140,17 +145,8 @@ class LlamaIndex:
             return self._get_text_embedding(query)
 
     def store(self, embedding, texts=TEXTS, **options):
-        given = zip(texts, IDS, METADATAS, strict=False)
-        nodes = [
-            TextNode(
-                text=text,
-                id_=id_,
-                metadata=known,
-                excluded_embed_metadata_keys=[*known],
-                relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc")},
-            )
-            for text, id_, known in given
-        ]
+        source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc")}
+        nodes = nodes_of(texts, IDS, METADATAS, relationships=source)
         return VectorStoreIndex(nodes, embed_model=embedding, **options)
 
     def vectors(self, store):
@@ -160,10 +156,13 @@ class LlamaIndex:
         return llama_index.UECRetriever.over(store, uec, k, details=True, **options)
 
     def few(self, store, uec):
-        low = MetadataFilters(filters=[MetadataFilter(key="place", value=40, operator="<")])
         even = MetadataFilters(filters=[MetadataFilter(key="place", value=[*EVEN], operator="in")])
-        found = store.as_retriever(similarity_top_k=30, filters=low)
+        found = store.as_retriever(similarity_top_k=30, **self.below(40))
         return self.over(found, uec, filters=even)
+
+    def below(self, place):
+        low = MetadataFilter(key="place", value=place, operator="<")
+        return {"filters": MetadataFilters(filters=[low])}
 
     def hits(self, over, query):
         return [(n.text, dict(n.metadata)) for n in over.retrieve(query)]
@@ -175,20 +174,19 @@ class LlamaIndex:
 
 
 class LlamaIndexInQdrant(LlamaIndex):
+    def of_nodes(self):
+        return LlamaIndexQdrant("nodes", client=QdrantClient(":memory:"))
+
     def store(self, embedding, texts=TEXTS):
-        store = LlamaIndexQdrant("nodes", client=QdrantClient(":memory:"))
-        storage = StorageContext.from_defaults(vector_store=store)
+        storage = StorageContext.from_defaults(vector_store=self.of_nodes())
         return super().store(embedding, texts, storage_context=storage)
 
 
-class LlamaIndexInChroma(LlamaIndex):
+class LlamaIndexInChroma(LlamaIndexInQdrant):
     """Whose nodes cannot be listed."""
 
-    def store(self, embedding, texts=TEXTS):
-        client = empty_chroma()
-        store = ChromaVectorStore(chroma_collection=client.create_collection("nodes"))
-        storage = StorageContext.from_defaults(vector_store=store)
-        return super().store(embedding, texts, storage_context=storage)
+    def of_nodes(self):
+        return ChromaVectorStore(chroma_collection=empty_chroma().create_collection("nodes"))
 
 
 OF_LANGCHAIN = [LangChain, *LangChain.__subclasses__()]
@@ -394,10 +392,7 @@ def test_a_gate_does_not_fit_another_filter_which_is_said_once(theirs, fitted, t
     over = theirs.over(store, fitted, candidates=20)
     over.index.gate = Gate.from_labels(over.index, ASKED, LABELS, max_wrong=0.2)
     over.save(tmp_path)
-    known = MetadataFilters(filters=[MetadataFilter(key="place", value=48, operator="<")])
-    low = (
-        {"filter": {"place": {"$lt": 48}}} if isinstance(theirs, LangChain) else {"filters": known}
-    )
+    low = theirs.below(48)
     plain = type(over).load(tmp_path, fitted, over=store, candidates=20)
     some = type(over).load(tmp_path, fitted, over=store, candidates=20, **low)
     told = []
@@ -460,7 +455,7 @@ def ensemble_retriever():
 def fusion_retriever():
     """LlamaIndex's fusion of two retrievers, over it, and nodes like those of it."""
     member = LlamaIndex.Member()
-    nodes = [TextNode(text=text, id_=id_) for text, id_ in zip(LONG, IDS, strict=True)]
+    nodes = nodes_of(LONG, IDS, [{}] * len(LONG))
     index = VectorStoreIndex(nodes, embed_model=member)
     two = [index.as_retriever(similarity_top_k=40) for _ in range(2)]
     theirs = QueryFusionRetriever(
@@ -563,11 +558,7 @@ def test_the_first_fit_says_how_many_texts_it_embeds_and_another_filter_needs_no
     assert f"{2 * MOST_PAIRS} texts are embedded by" in caplog.text
     theirs.hits(theirs.over(store), QUERIES[0])
     EMBEDDED.clear()
-    where = {"filter": {"place": {"$lt": 40}}}
-    if isinstance(theirs, LlamaIndex):
-        low = MetadataFilter(key="place", value=40, operator="<")
-        where = {"filters": MetadataFilters(filters=[low])}
-    assert theirs.hits(theirs.over(store, **where), QUERIES[1])
+    assert theirs.hits(theirs.over(store, **theirs.below(40)), QUERIES[1])
     assert len(EMBEDDED) <= 3  # the question, one to compare, and one for the dimension
 
 

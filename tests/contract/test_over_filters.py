@@ -33,6 +33,7 @@ from sqlalchemy.engine import make_url
 from tests.contract.postgres import address
 from tests.contract.test_over import LangChain, LlamaIndex
 from tests.helpers import bag_of_words, empty_chroma, index_of, passages
+from tests.llama_index.conftest import nodes_of
 from uec_rag import UEC, langchain, llama_index
 
 TEXTS = list(dict.fromkeys(passages(90)))[:80]
@@ -191,32 +192,31 @@ LLAMA_INDEX = {
 }
 
 
-def filled(name, folder):
-    """A store with passages, and the metadata of these."""
-    of_langchain = name in LANGCHAIN
-    metadata, make = (LANGCHAIN if of_langchain else LLAMA_INDEX)[name]
-    metadatas = [metadata(i) for i in range(len(TEXTS))]
+def over_filled(name, folder, texts, ids, metadatas, uec=None, **options):
+    """A retriever over a store of LangChain or LlamaIndex, which has passages."""
+    make = (LANGCHAIN | LLAMA_INDEX)[name][1]
     names = make.__code__.co_varnames[: make.__code__.co_argcount]
     store = make(*({"folder": folder, "metadatas": metadatas}[one] for one in names))
-    if of_langchain:
+    if name in LANGCHAIN:
         if "metadatas" not in names:
-            store.add_texts(TEXTS, metadatas, ids=IDS)
-        embedding = store.embeddings or Member()
-        over = langchain.UECRetriever.over(store, embedding, fit=False, candidates=CANDIDATES)
-        return over, metadatas
-    nodes = [
-        TextNode(text=text, id_=id_, metadata=known, excluded_embed_metadata_keys=[*known])
-        for text, id_, known in zip(TEXTS, IDS, metadatas, strict=True)
-    ]
+            store.add_texts(texts, metadatas, ids=ids)
+        embedding = uec or store.embeddings or Member()
+        return langchain.UECRetriever.over(store, embedding, fit=False, **options)
+    nodes = nodes_of(texts, ids, metadatas)
     storage = StorageContext.from_defaults(vector_store=store)
     index = VectorStoreIndex(nodes, embed_model=Node(), storage_context=storage)
-    return llama_index.UECRetriever.over(index, fit=False, candidates=CANDIDATES), metadatas
+    return llama_index.UECRetriever.over(index, uec, fit=False, **options)
+
+
+def filled(name, folder):
+    """A store with passages, and the metadata of these."""
+    metadatas = [*map((LANGCHAIN | LLAMA_INDEX)[name][0], range(len(TEXTS)))]
+    return over_filled(name, folder, TEXTS, IDS, metadatas, candidates=CANDIDATES), metadatas
 
 
 def found(index, filter_):
     """The places of the passages that are found, and what was said."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as said:
         view = index.store.snapshot(filter_).fetch(QUERY, index.uec.embed([QUERY], "query"), 1)
     texts = [passage.text for passage in view.passages()]
     assert len(texts) == len({*texts})
@@ -285,8 +285,7 @@ def test_texts_whose_vector_a_store_does_not_give_are_encoded_and_this_is_said_o
     name, missing, tmp_path
 ):
     over, _ = filled(name, tmp_path)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as said:
         results = [over.index.search([text], 1) for text in (TEXTS[3], TEXTS[9])]
     assert [one.passages[0][0].text for one in results] == [TEXTS[3], TEXTS[9]]
     told = [str(one.message) for one in said if "vectors are missing" in str(one.message)]
@@ -329,8 +328,7 @@ class Other(VectorStore):
 @pytest.mark.parametrize(("count", "said"), [(999, 0), (1001, 1)])
 def test_that_farther_passages_of_a_filter_are_not_looked_at_is_said(count, said):
     over = langchain.UECRetriever.over(Other(count), Member(), fit=False).index
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         results = [over.search([TEXTS[0]], filter={"n": {"$gte": low}}) for low in (997, 998)]
     assert [len(one.ids[0]) for one in results] == ([2, 1] if said == 0 else [3, 2])
     told = [str(one.message) for one in told if "cannot run all of it, so 1000" in str(one.message)]
@@ -374,8 +372,7 @@ def test_a_vector_of_zeros_is_left_out_and_this_is_said_once():
     for place in (3, 40):
         store.store[IDS[place]]["vector"] = [0.0] * 16
     over = langchain.UECRetriever.over(store, fit=False, candidates=len(TEXTS)).index
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as said:
         results = over.search([TEXTS[3], TEXTS[9], TEXTS[40]], len(TEXTS))
         assert over.search([TEXTS[3]], filter={"$id": [IDS[3]]}).ids == [[]]
     assert len([one for one in said if "whose vector is zeros" in str(one.message)]) == 1

@@ -13,12 +13,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
-from tests.contract.test_over_filters import LANGCHAIN, LLAMA_INDEX, Member, Node
-from tests.helpers import pairs
+from tests.contract.test_over_filters import LANGCHAIN, LLAMA_INDEX, Member, over_filled
+from tests.helpers import index_of, pairs
 from tests.stores.kinds import KINDS
 from tests.survival.scale import times
 from uec_rag import UEC, Retriever, UnknownReading, langchain, llama_index
@@ -71,32 +69,18 @@ def fields():
 
 
 def of_theirs(name, folder, uec):
-    """A retriever over a store of LangChain or LlamaIndex."""
-    (texts, ids, metadatas), is_langchain = fields(), name in LANGCHAIN
-    make = (LANGCHAIN if is_langchain else LLAMA_INDEX)[name][1]
-    store = make(folder) if make.__code__.co_argcount else make()
-    if is_langchain:
-        store.add_texts(texts, metadatas, ids=ids)
-        return langchain.UECRetriever.over(store, uec, fit=False).index
-    nodes = [
-        TextNode(text=text, id_=id_, metadata=known, excluded_embed_metadata_keys=[*known])
-        for text, id_, known in zip(texts, ids, metadatas, strict=True)
-    ]
-    storage = StorageContext.from_defaults(vector_store=store)
-    index = VectorStoreIndex(nodes, embed_model=Node(), storage_context=storage)
-    return llama_index.UECRetriever.over(index, uec, fit=False).index
+    """An index over a store of LangChain or LlamaIndex."""
+    return over_filled(name, folder, *fields(), uec).index
 
 
 def saved(folder, uec):
-    index = Retriever(uec)
-    index.add(*fields())
+    index = index_of(uec, *fields())
     index.save(folder / "saved")
     return Retriever.load(folder / "saved", uec, read_only=True)
 
 
 def of_ours(kind, folder, uec):
-    index = Retriever(uec, KINDS[kind](folder))
-    index.add(*fields())
+    index = index_of(uec, *fields(), store=KINDS[kind](folder))
     return index
 
 

@@ -8,6 +8,7 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.query_engine import CustomQueryEngine
 
 from tests.helpers import VAGUE, namesakes
+from tests.llama_index.conftest import said_by
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.llama_index import UECQueryEngine
@@ -91,13 +92,7 @@ async def by_llama_index(index, gate, question, ways):
         ).route(**ways)
         for response in (engine.query(question), await engine.aquery(question)):
             assert response.metadata["uec_decision"]
-            parts = getattr(response, "response_gen", None)
-            if parts is None:
-                yield str(response)
-            elif hasattr(parts, "__aiter__"):
-                yield "".join([part async for part in parts])
-            else:
-                yield "".join(parts)
+            yield await said_by(response)
 
 
 def expected(kind, name, question):

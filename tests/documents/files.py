@@ -110,11 +110,15 @@ _ODF_SPACES = " ".join(f'xmlns:{name}="{_ODF}:{name}:1.0"' for name in _ODF_NAME
 _ODF_SPACES += f' xmlns:draw="{_ODF}:drawing:1.0"'
 
 
-def odf(kind, body, styles=""):
-    """The least that is a file of OpenDocument, of kind "text", "spreadsheet" or "presentation"."""
+def odf(kind, body, styles="", common=""):
+    """The least that is a file of OpenDocument, of kind "text", "spreadsheet" or "presentation".
+
+    `styles`: those of its own; `common`: what is in the part for styles.
+    """
     whole = f"<office:body><office:{kind}>{body}</office:{kind}></office:body>"
     styles = f"<office:automatic-styles>{styles}</office:automatic-styles>"
     content = f"<office:document-content {_ODF_SPACES}>{styles}{whole}</office:document-content>"
+    common = f"<office:document-styles {_ODF_SPACES}>{common}</office:document-styles>"
     mimetype = f"application/vnd.oasis.opendocument.{kind}"
     spaces = f'xmlns:manifest="{_ODF}:manifest:1.0"'
     entry = f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{mimetype}"/>'
@@ -122,7 +126,7 @@ def odf(kind, body, styles=""):
         {
             "mimetype": mimetype,
             "content.xml": content,
-            "styles.xml": f"<office:document-styles {_ODF_SPACES}/>",
+            "styles.xml": common,
             "META-INF/manifest.xml": f"<manifest:manifest {spaces}>{entry}</manifest:manifest>",
         }
     )

@@ -21,15 +21,19 @@ from uec_rag.documents.folder import list_files
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
 
 
+def write(folder, *names, text=PROSE):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
 def sections_of(folder, source):
     return next(document for document in read_folder(folder) if document.source == source).sections
 
 
 def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_never(tmp_path):
     names = ("b/two.txt", "a.TXT", "c.md", ".git/notes.txt", ".hidden.md", "x.py", "idx/vocab.txt")
-    for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(PROSE)
+    write(tmp_path, *names)
     (tmp_path / "idx" / "index.db").write_bytes(bytes(68) + b"UECR")
     with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble") as told:
         sources = [document.source for document in read_folder(tmp_path)]
@@ -41,11 +45,8 @@ def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_
 @pytest.mark.parametrize(("options", "sources"), data_of("patterns.json"))
 def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path, options, sources):
     names = ["a.md", "de/a.md", "de/b.txt", "Changelog.md", "de/LICENCE.txt", "licensing.md"]
-    for name in (*names, "Licences and prices/c.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(PROSE)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    write(tmp_path, *names, "Licences and prices/c.md")
+    with warnings.catch_warnings(record=True, action="always") as told:
         found = read_folder(tmp_path, **options)
         assert sorted(list_files(tmp_path, **options).hashes()) == sources
     assert [document.source for document in found] == sources
@@ -57,16 +58,13 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
 
 
 def test_what_sphinx_puts_beside_its_html_is_left_out_and_counted_once(tmp_path):
-    elsewhere = tmp_path / "share"
-    site = tmp_path / "site"
-    for folder in (elsewhere, site / "_sources" / "howto", site / "howto" / "b", site / "_static"):
-        folder.mkdir(parents=True)
+    elsewhere, site = tmp_path / "share", tmp_path / "site"
     pages = ("index.html", "3.11.html", "howto/b/index.html")
-    copies = ("index.rst.txt", "3.11.rst.txt", "howto/b.md.txt")
-    for name in (*pages, *(f"_sources/{name}" for name in copies), "_sources/alone.rst.txt"):
-        (site / name).write_text(f"<p>{PROSE}</p>" if name.endswith(".html") else PROSE)
+    write(site, *pages, text=f"<p>{PROSE}</p>")
+    write(site / "_sources", "index.rst.txt", "3.11.rst.txt", "howto/b.md.txt", "alone.rst.txt")
+    (site / "_static").mkdir()
     for name in ("jquery.js", "font.woff2", "style.css"):
-        (elsewhere / name).write_text("x")
+        write(elsewhere, name)
         (site / "_static" / name).symlink_to(elsewhere / name)
     with pytest.warns(UserWarning, match="left out 3 files .* as their HTML") as told:
         found = list_files(site)
@@ -145,9 +143,8 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, n
 
 
 def test_files_of_nothing_but_a_front_matter_are_said_in_one_line(tmp_path, recwarn):
-    (tmp_path / "good.txt").write_text(PROSE)
-    for number in range(9):
-        (tmp_path / f"{number}.md").write_text("---\ntitle: Fees\n---\n")
+    write(tmp_path, "good.txt")
+    write(tmp_path, *(f"{number}.md" for number in range(9)), text="---\ntitle: Fees\n---\n")
     read_folder(tmp_path)
     [said] = [str(one.message) for one in recwarn]
     assert re.fullmatch(r"left out 9 files \(0\.md, .*, \.\.\.\), without a text to index", said)
@@ -194,12 +191,9 @@ def test_a_file_that_nests_or_spans_too_much_is_read_or_refused_soon(tmp_path, n
 
 
 def test_pipes_and_links_are_named_and_not_opened(tmp_path):
-    secret = tmp_path / "secret"
-    secret.mkdir()
-    (secret / "secret.txt").write_text("the secret")
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "a.txt").write_text(PROSE)
+    root, secret = tmp_path / "root", tmp_path / "secret"
+    write(secret, "secret.txt", text="the secret")
+    write(root, "a.txt")
     os.mkfifo(root / "pipe.txt")
     (root / "link.txt").symlink_to(secret / "secret.txt")
     (root / "folder").symlink_to(secret)
@@ -217,18 +211,15 @@ def test_pipes_and_links_are_named_and_not_opened(tmp_path):
 
 def linked(root):
     "As Kubernetes mounts a ConfigMap, with a folder of it."
-    (root / "..2026_01" / "more").mkdir(parents=True)
+    write(root / "..2026_01", "fees.md", "more/times.md")
     (root / "..data").symlink_to("..2026_01")
-    for name in ("fees.md", "more/times.md"):
-        (root / "..2026_01" / name).write_text(PROSE)
     (root / "fees.md").symlink_to("..data/fees.md")
     (root / "more").symlink_to("..data/more")
 
 
 def doubled(root):
     "Links beside the files that they lead to, to each other, and around in a circle."
-    (root / "new").mkdir()
-    (root / "new" / "fees.md").write_text(PROSE)
+    write(root, "new/fees.md")
     (root / "new" / "back").symlink_to(root / "new")
     (root / "a.md").symlink_to("new/fees.md")
     (root / "b.md").symlink_to("a.md")
@@ -266,9 +257,8 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
 @pytest.mark.filterwarnings("ignore:left out")
 @pytest.mark.parametrize(("given", "error", "said"), refused("read_folder"))
 def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, given, error, said):
-    for name, content in (("programs/a.py", "pass"), ("blank/a.txt", " ")):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(content)
+    write(tmp_path, "programs/a.py")
+    write(tmp_path, "blank/a.txt", text=" ")
     with pytest.raises(error, match=said):
         read_folder(**given | {"folder": tmp_path / given["folder"]})
 
@@ -279,9 +269,8 @@ def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, given, error, 
 def test_a_missing_library_is_named_with_the_command_that_brings_it(
     tmp_path, monkeypatch, name, library
 ):
-    (tmp_path / "gone").mkdir()
-    (tmp_path / "gone" / f"{library}.py").write_text(f"raise ModuleNotFoundError(name={library!r})")
-    monkeypatch.syspath_prepend(tmp_path / "gone")
+    (tmp_path / f"{library}.py").write_text(f"raise ModuleNotFoundError(name={library!r})")
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / name).write_text(PROSE)
     with pytest.raises(ImportError, match=rf'{library}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)
@@ -289,8 +278,7 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(
 
 def test_kinds_that_are_not_read_are_told_with_the_extra_that_reads_them(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text(PROSE)
-    for name in ("a.msg", "b.odt", "data.json", "ci.yml", "app.log.1", "feed.xml"):
-        (tmp_path / name).write_text("{}")
+    write(tmp_path, "a.msg", "b.odt", "data.json", "ci.yml", "app.log.1", "feed.xml", text="{}")
     (tmp_path / "fees.1").write_text(".TH FEES 1\n.SH NAME\nfees\n")
     monkeypatch.setitem(sys.modules, "pypandoc", None)  # as if it were not installed
     with pytest.warns(UserWarning, match="left out") as told:
@@ -342,11 +330,8 @@ def replace_by_pipe(root, secret):
 )
 def test_what_takes_a_files_place_after_the_listing_is_not_opened(tmp_path, change, name, said):
     root, secret = tmp_path / "root", tmp_path / "secret"
-    for path in (root / "inner", secret):
-        path.mkdir(parents=True)
-    (secret / "a.txt").write_text("the secret")
-    for source in ("a.txt", "b.txt", "inner/a.txt"):
-        (root / source).write_text(PROSE)
+    write(secret, "a.txt", text="the secret")
+    write(root, "a.txt", "b.txt", "inner/a.txt")
     found = list_files(root)
     change(root, secret)
     with pytest.warns(UserWarning, match=f"left out {name}, which {said}"):
@@ -379,9 +364,7 @@ def folder_of_a_user():
 
 def test_a_folder_that_may_not_be_entered_is_named_and_the_others_are_hashed(folder_of_a_user):
     root = folder_of_a_user
-    (root / "locked" / "inner").mkdir(parents=True)
-    for name in ("a.txt", "locked/b.txt", "locked/inner/c.txt"):
-        (root / name).write_text(PROSE)
+    write(root, "a.txt", "locked/b.txt", "locked/inner/c.txt")
     (root / "locked").chmod(0o644)
     with pytest.warns(UserWarning, match="left out locked"):
         hashes = (found := list_files(root)).hashes()

@@ -1,7 +1,5 @@
 """Links, icons, crossed-out text and readings of words: what of them is in the text."""
 
-import io
-
 import pytest
 from openpyxl import Workbook
 from openpyxl.cell.rich_text import CellRichText, TextBlock
@@ -52,9 +50,7 @@ def sheet(value, change=lambda cell: None):
     book.active.append(["Form", "When"])
     book.active.append(["K9", value])
     change(book.active["B2"])
-    file = io.BytesIO()
-    book.save(file)
-    return file.getvalue()
+    return written(book.save)
 
 
 def lead(cell):

@@ -95,8 +95,7 @@ INDEXED = [
 @pytest.mark.parametrize(("says", "text", "labels"), TABLES["read"])
 def test_labels_are_read_as_spreadsheets_write_them(tmp_path, says, text, labels, encoding):
     table = written(tmp_path, "q.csv", text.encode(encoding))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         found = find_labels(read_questions(table, labelled=True), INDEXED, "q.csv")
     assert found == {question: {*ids} for question, ids in labels.items()}, says
 

@@ -4,11 +4,10 @@ from functools import partial
 
 import pytest
 
-from tests.documents.files import write_xlsx, written, zipped
+from tests.documents.files import odf, write_xlsx, written, zipped
 from tests.helpers import data_of
 from uec_rag.documents import read_folder
 
-OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 MAIL = "Subject: Öffnung\nContent-Type: text/plain; charset=%s\n\nAb zehn, Grüße.\n"
 
 
@@ -33,31 +32,14 @@ def book(table, properties="", reference="chapter.xhtml#toc"):
     )
 
 
-def office(kind, body, styles=""):
-    """A file of OpenDocument with styles of its own, beside one that hides."""
-    names = ("office", "text", "style", "table", "presentation")
-    spaces = " ".join(f'xmlns:{name}="{OASIS}:{name}:1.0"' for name in names)
-    spaces += f' xmlns:draw="{OASIS}:drawing:1.0"'
-    hides = '<style:text-properties text:display="none"/>'
-    secret = f'<style:style style:name="Secret" style:family="paragraph">{hides}</style:style>'
-    return zipped(
-        {
-            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
-            "content.xml": f"<office:document-content {spaces} office:version='1.2'>"
-            f"<office:automatic-styles>{styles}</office:automatic-styles>"
-            f"<office:body><office:{kind}>{body}</office:{kind}></office:body>"
-            "</office:document-content>",
-            "styles.xml": f"<office:document-styles {spaces}><office:styles>{secret}"
-            "</office:styles></office:document-styles>",
-        }
-    )
-
-
+HIDES = '<style:text-properties text:display="none"/>'
+SECRET = f'<style:style style:name="Secret" style:family="paragraph">{HIDES}</style:style>'
+OFFICE = partial(partial, odf, common=f"<office:styles>{SECRET}</office:styles>")
 MAKE = {
     "epub": book,
-    "odt": partial(office, "text"),
-    "ods": partial(office, "spreadsheet"),
-    "odp": partial(office, "presentation"),
+    "odt": OFFICE("text"),
+    "ods": OFFICE("spreadsheet"),
+    "odp": OFFICE("presentation"),
 }
 
 

@@ -133,6 +133,19 @@ def graph_of(schema, gate, *, after=None, before=None):
     return graph.compile(checkpointer=InMemorySaver())
 
 
+def questions(app, *given):
+    """What is searched for each input of one thread."""
+    thread = {"configurable": {"thread_id": "1"}}
+    return [app.invoke(one, thread)["question"] for one in given]
+
+
+def says(text):
+    return {"messages": [HumanMessage(text)]}
+
+
+SAID = [*map(says, (FIRST, SECOND, FIRST))]
+
+
 def messages_of(state):
     return state["messages"] if isinstance(state, dict) else state.messages
 
@@ -156,20 +169,14 @@ TRIMMED = {
 @pytest.mark.parametrize("after", TRIMMED.values(), ids=TRIMMED)
 @pytest.mark.parametrize("schema", [State, Model, Data])
 def test_the_newest_human_message_counts_whatever_became_of_the_others(gate, schema, after):
-    app, thread = graph_of(schema, gate, after=after), {"configurable": {"thread_id": "1"}}
-    for question in (FIRST, SECOND, FIRST):
-        found = app.invoke({"messages": [HumanMessage(question)]}, thread)
-        assert found["question"] == question
+    assert questions(graph_of(schema, gate, after=after), *SAID) == [FIRST, SECOND, FIRST]
 
 
 def test_messages_that_take_the_place_of_an_old_threads_are_searched(gate):
     class Replaced(Gated):
         messages: list[AnyMessage]
 
-    app, thread = graph_of(Replaced, gate), {"configurable": {"thread_id": "1"}}
-    for question in (FIRST, SECOND, FIRST):
-        found = app.invoke({"messages": [HumanMessage(question)]}, thread)
-        assert found["question"] == question
+    assert questions(graph_of(Replaced, gate), *SAID) == [FIRST, SECOND, FIRST]
 
 
 @pytest.mark.parametrize("schema", [State, Data])
@@ -179,22 +186,15 @@ def test_a_question_that_another_node_writes_is_searched_beside_the_messages(gat
         return {"question": SECOND if last == "And folders?" else FIRST}
 
     app = graph_of(schema, gate, before=rewritten)
-    thread = {"configurable": {"thread_id": "1"}}
-    for said, question in (("The opener?", FIRST), ("And folders?", SECOND)):
-        found = app.invoke({"messages": [HumanMessage(said)]}, thread)
-        assert found["question"] == question
-    found = retrieval_node(gate).invoke({**found, "messages": found["messages"]})
+    assert questions(app, says("The opener?"), says("And folders?")) == [FIRST, SECOND]
+    state = app.invoke(says("And folders?"), {"configurable": {"thread_id": "2"}})
+    found = retrieval_node(gate).invoke(state)
     assert found["question"] == SECOND  # since no message is newer
 
 
 def test_a_question_of_the_input_alone_is_searched_in_an_old_thread(gate):
-    app, thread = graph_of(State, gate), {"configurable": {"thread_id": "1"}}
-    for given, question in [
-        ({"messages": [HumanMessage(FIRST)]}, FIRST),
-        ({"question": SECOND}, SECOND),
-        ({"messages": [HumanMessage(FIRST)]}, FIRST),
-    ]:
-        assert app.invoke(given, thread)["question"] == question
+    given = says(FIRST), {"question": SECOND}, says(FIRST)
+    assert questions(graph_of(State, gate), *given) == [FIRST, SECOND, FIRST]
 
 
 def chosen(gate):

@@ -1,5 +1,6 @@
 """Two small ensembles, one fitted, and nodes that belong to documents."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,15 @@ def build(uec, nodes, **options):
     storage = StorageContext.from_defaults(vector_store=UECVectorStore(uec))
     embedding = UECEmbedding(uec=uec)
     return VectorStoreIndex(nodes, storage_context=storage, embed_model=embedding, **options)
+
+
+def nodes_of(texts, ids, metadatas, **options):
+    """Nodes of which only the text is embedded."""
+    fields = zip(texts, ids, metadatas, strict=False)
+    return [
+        TextNode(text=text, id_=id_, metadata=m, excluded_embed_metadata_keys=[*m], **options)
+        for text, id_, m in fields
+    ]
 
 
 def always(action):
@@ -54,6 +64,14 @@ class Saying(MockLLM):
 
     def complete(self, prompt, formatted=False, **kwargs):
         return CompletionResponse(text=self.words)
+
+
+async def said_by(response):
+    """What a response says, in parts if it is a stream."""
+    parts = getattr(response, "response_gen", None)
+    if isinstance(parts, AsyncIterator):
+        return "".join([part async for part in parts])
+    return str(response) if parts is None else "".join(parts)
 
 
 @pytest.fixture(scope="session")

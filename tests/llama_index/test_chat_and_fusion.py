@@ -1,7 +1,5 @@
 """With LlamaIndex's own engines and retrievers around ours."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 from llama_index.core import Document, StorageContext
 from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
@@ -10,6 +8,7 @@ from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextC
 from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import HierarchicalNodeParser, get_leaf_nodes
+from llama_index.core.prompts.mixin import PromptMixin
 from llama_index.core.query_engine import (
     CitationQueryEngine,
     CustomQueryEngine,
@@ -25,7 +24,7 @@ from llama_index.core.schema import MetadataMode
 from llama_index.core.tools import QueryEngineTool
 
 from tests.helpers import python
-from tests.llama_index.conftest import Saying, always
+from tests.llama_index.conftest import Saying, always, said_by
 from uec_rag import Gate
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.gate import NOTICE
@@ -124,14 +123,16 @@ async def test_a_parent_that_all_leaves_are_merged_into_has_their_decision(fitte
         assert "uec_" not in source.get_content(MetadataMode.LLM)
 
 
-class Both(BaseSelector):
-    """Selects all engines, without a model."""
-
+class WithoutPrompts(PromptMixin):
     def _get_prompts(self):
         return {}
 
     def _update_prompts(self, prompts):
         pass
+
+
+class Both(WithoutPrompts, BaseSelector):
+    """Selects all engines, without a model."""
 
     def _select(self, choices, query):
         return MultiSelection(
@@ -149,12 +150,15 @@ class Other(CustomQueryEngine):
         return "of another engine"
 
 
-def routed(llm, *engines):
-    tools = [
+def tools_of(engines):
+    return [
         QueryEngineTool.from_defaults(one, name=f"t{at}", description=f"t{at}")
         for at, one in enumerate(engines)
     ]
-    return RouterQueryEngine.from_defaults(tools, llm=llm, selector=Both())
+
+
+def routed(llm, *engines):
+    return RouterQueryEngine.from_defaults(tools_of(engines), llm=llm, selector=Both())
 
 
 class Never(MockLLM):
@@ -188,12 +192,7 @@ async def test_a_router_over_engines_that_refuse_calls_no_model(
     for response in (router.query(question), await router.aquery(question)):
         assert response.metadata["uec_decision"] == action
         assert isinstance(response, Response) != streaming
-        parts = getattr(response, "response_gen", None)
-        if isinstance(parts, AsyncGenerator):
-            said = "".join([part async for part in parts])
-        else:
-            said = str(response) if parts is None else "".join(parts)
-        assert said.startswith({"answer": ANSWER, **SAID}[action])
+        assert (await said_by(response)).startswith({"answer": ANSWER, **SAID}[action])
 
 
 def test_a_router_joins_what_several_engines_answer(retriever, question):
@@ -207,14 +206,8 @@ def test_a_router_joins_what_several_engines_answer(retriever, question):
     assert (str(alone), "uec_decision" in alone.metadata) == ("of another engine", False)
 
 
-class Parts(BaseQuestionGenerator):
+class Parts(WithoutPrompts, BaseQuestionGenerator):
     """Asks each engine the whole question, without a model."""
-
-    def _get_prompts(self):
-        return {}
-
-    def _update_prompts(self, prompts):
-        pass
 
     def generate(self, tools, query):
         asked = query.query_str
@@ -225,11 +218,7 @@ class Parts(BaseQuestionGenerator):
 
 
 def in_parts(llm, *engines, use_async=False, streaming=False):
-    tools = [
-        QueryEngineTool.from_defaults(one, name=f"t{at}", description=f"t{at}")
-        for at, one in enumerate(engines)
-    ]
-    joins = get_response_synthesizer(llm, streaming=streaming)
+    joins, tools = get_response_synthesizer(llm, streaming=streaming), tools_of(engines)
     return SubQuestionQueryEngine(Parts(), joins, tools, verbose=False, use_async=use_async)
 
 
@@ -257,13 +246,8 @@ async def test_where_all_parts_are_refused_the_refusal_is_the_response(
     engine = made(Never(), *engines, streaming=streaming)
     for response in (engine.query(question), await engine.aquery(question)):
         assert response.metadata["uec_decision"] == action
-        parts = getattr(response, "response_gen", None)
         assert isinstance(response, Response) != streaming
-        if isinstance(parts, AsyncGenerator):
-            said = "".join([part async for part in parts])
-        else:
-            said = str(response) if parts is None else "".join(parts)
-        assert said.startswith(SAID[action])
+        assert (await said_by(response)).startswith(SAID[action])
         assert bool(response.source_nodes) == (action == "clarify")
         if made is in_steps:
             assert len(response.metadata["sub_qa"]) == 2

@@ -13,7 +13,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
-from tests.llama_index.conftest import always
+from tests.llama_index.conftest import always, said_by
 from uec_rag import Advice
 from uec_rag.llama_index import UECQueryBundle, UECQueryEngine, UECRetriever, retriever_tool
 from uec_rag.retrieval.gate import Gate
@@ -108,14 +108,6 @@ def test_a_retriever_in_place_of_an_engine_is_refused_with_a_hint(retriever):
         UECQueryEngine(retriever)
 
 
-async def _joined(response):
-    """The parts of a stream, as one text."""
-    if isinstance(response, AsyncStreamingResponse):
-        return "".join([part async for part in response.async_response_gen()])
-    assert isinstance(response, StreamingResponse)
-    return "".join(response.response_gen)
-
-
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
 @pytest.mark.parametrize("is_wrapped", [False, True])
 async def test_where_answers_are_streams_so_is_what_is_said_instead(
@@ -129,7 +121,8 @@ async def test_where_answers_are_streams_so_is_what_is_said_instead(
     for response in (engine.query(question), await engine.aquery(question)):
         assert response.metadata["uec_decision"] == action
         assert bool(response.source_nodes) == (action != "abstain")
-        assert await _joined(response) == str(plain.query(question))
+        assert isinstance(response, AsyncStreamingResponse | StreamingResponse)
+        assert await said_by(response) == str(plain.query(question))
 
 
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])

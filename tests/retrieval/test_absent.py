@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import found_by
+from tests.helpers import found_by, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.words import as_written
 from uec_rag.stores import Passage
@@ -23,8 +23,7 @@ WARDS = [
 
 @pytest.fixture(scope="module")
 def wards():
-    index = Retriever(UEC())
-    index.add(WARDS)
+    index = index_of(UEC(), WARDS)
     return index
 
 

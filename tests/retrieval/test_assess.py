@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tests.helpers import index_of
-from uec_rag import UEC, Gate, Retriever
+from uec_rag import UEC, Gate
 from uec_rag.confidence.model import log_odds
 
 
@@ -125,8 +125,7 @@ def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus
     question, titles, texts = corpus
     uec = UEC()
     for form, metadatas in forms(titles).items():
-        index = Retriever(uec)
-        index.add(texts, metadatas=metadatas)
+        index = index_of(uec, texts, metadatas=metadatas)
         decision = index.search([question])[0].decision
         assert decision.action == "clarify", form
         told = {reading.title for reading in decision.readings}
@@ -148,12 +147,12 @@ def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus
     ],
 )
 def test_a_step_is_no_answer_to_what_follows_it(question, steps):
-    index = Retriever(UEC())
-    index.add([*steps, *DOCTORS[2][2:]])
+    index = index_of(UEC(), [*steps, *DOCTORS[2][2:]])
     assert index.search([question])[0].decision.code == "uncertain"
 
 
 def test_what_says_what_follows_is_answered():
-    index = Retriever(UEC())
-    index.add(["After the primer the first coat of varnish is applied.", *DOCTORS[2][2:]])
+    index = index_of(
+        UEC(), ["After the primer the first coat of varnish is applied.", *DOCTORS[2][2:]]
+    )
     assert index.search(["What comes after the primer?"])[0].decision.action == "answer"

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from uec_rag import UEC, Gate, Retriever
+from tests.helpers import index_of
+from uec_rag import UEC, Gate
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
@@ -228,8 +229,7 @@ PASSES += ["Coffee costs 2 euros.", "A locker costs 400 euros."]
     ],
 )
 def test_a_family_is_handed_over_as_uncertain(uec, texts, question, handed):
-    index = Retriever(uec)
-    index.add([*texts, "Bees like lavender.", "The choir sings on Thursdays."])
+    index = index_of(uec, [*texts, "Bees like lavender.", "The choir sings on Thursdays."])
     [result] = Gate().search(index, [question])
     assert (result.decision.action, result.decision.code) == ("abstain", "uncertain")
     assert 0.05 < result.decision.confidence < 0.5  # so that an advisor is asked
@@ -245,15 +245,13 @@ def test_a_family_is_handed_over_as_uncertain(uec, texts, question, handed):
     ],
 )
 def test_where_similarity_tells_a_question_is_answered(uec, texts, question, first):
-    index = Retriever(uec)
-    index.add([*texts, "Bees like lavender.", "The choir sings on Thursdays."])
+    index = index_of(uec, [*texts, "Bees like lavender.", "The choir sings on Thursdays."])
     [result] = index.search([question])
     assert (result.decision.action, result.passages[0].text) == ("answer", first)
 
 
 def test_asking_back_is_handing_over_too(uec):
-    index = Retriever(uec)
-    index.add([*PASSES, "Bees like lavender."])
+    index = index_of(uec, [*PASSES, "Bees like lavender."])
     [vague, operator] = index.search(["How much is the pass?", "How much is the cheapest pass?"])
     assert (vague.decision.action, operator.decision.code) == ("clarify", "uncertain")
 
@@ -285,8 +283,7 @@ def test_an_advisor_reads_the_family_first(uec):
         read.extend(texts)
         return True
 
-    index = Retriever(uec)
-    index.add([*ELEVEN, "A cabin may be booked in June."])
+    index = index_of(uec, [*ELEVEN, "A cabin may be booked in June."])
     Gate(advisor=advisor).search(index, ["Which cabin costs more than 38 euros?"])
     assert {*ELEVEN[8:11]} <= {*read[:4]}
     assert "A cabin may be booked in June." not in read[:8]
@@ -309,8 +306,7 @@ CLINIC += ["Use kubectl config use-context to switch between clusters.", "Bees l
     ],
 )
 def test_a_name_like_another_is_not_that_one(uec, question, action):
-    index = Retriever(uec)
-    index.add(CLINIC)
+    index = index_of(uec, CLINIC)
     [decision] = index.search([question]).decisions
     assert (decision.action, decision.code == "uncertain") == (action, action == "abstain")
 
@@ -320,16 +316,16 @@ def test_what_was_not_fitted_answers_nothing_that_its_first_hit_is_not_about(uec
     def mine(texts):
         return uec.encoders[0].encode(texts, "passage").embedding
 
-    index = Retriever(UEC([mine, "bm25"] if words else [mine]), fit=False)
-    index.add(LOANS)
+    index = index_of(UEC([mine, "bm25"] if words else [mine]), LOANS, fit=False)
     others = ["Who wrote Hamlet?", "How do vaccines work?", "What is the price of gold?"]
     found = index.search([*others, "How long does the loan of a tent last?"])
     assert [decision.code for decision in found.decisions] == ["uncertain"] * 3 + ["answered"]
 
 
 def test_only_words_that_the_whole_index_lacks_are_named(uec):
-    index = Retriever(uec)
-    index.add([*LOANS, "The trumpet is in room four."], metadatas=[{"team": n} for n in "aaab"])
+    index = index_of(
+        uec, [*LOANS, "The trumpet is in room four."], metadatas=[{"team": n} for n in "aaab"]
+    )
     question = ["How long does the loan of a piano last?"]
     [told] = index.search(question).decisions
     [filtered] = index.search(question, filter={"team": "a"}).decisions
@@ -371,8 +367,7 @@ OTHERS = [*LOANS, *SHOPS, "Lunch is at noon.", "Keys are at the desk.", "Refunds
     ],
 )
 def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
-    index = Retriever(UEC())
-    index.add([*OTHERS, *texts])
+    index = index_of(UEC(), [*OTHERS, *texts])
     decision = index.search([question])[0].decision
     assert decision.action == "clarify"
     assert {one.title for one in decision.readings} == expected
@@ -408,8 +403,7 @@ def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
     ],
 )
 def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
-    index = Retriever(UEC())
-    index.add([*OTHERS, *texts])
+    index = index_of(UEC(), [*OTHERS, *texts])
     assert index.search([question])[0].decision.action == "answer"
 
 
@@ -465,9 +459,9 @@ def test_two_of_a_name_differ_in_place_and_day_and_cases_are_short():
     ],
 )
 def test_what_compares_two_that_are_there_gets_both(question, texts):
-    index = Retriever(UEC())
-    index.add(
-        [*PEOPLE, "Lunch is at noon.", "Refunds take 14 days.", "Keys are at the desk.", *texts]
+    index = index_of(
+        UEC(),
+        [*PEOPLE, "Lunch is at noon.", "Refunds take 14 days.", "Keys are at the desk.", *texts],
     )
     result = index.search([question])[0]
     assert result.decision.code in ("answered", "uncertain")
@@ -475,7 +469,6 @@ def test_what_compares_two_that_are_there_gets_both(question, texts):
 
 
 def test_no_word_is_named_in_a_language_whose_words_are_not_known(uec):
-    index = Retriever(uec)
-    index.add([f"Biljetten för zon {n} kostar {n + 1} euro." for n in (1, 2, 4)])
+    index = index_of(uec, [f"Biljetten för zon {n} kostar {n + 1} euro." for n in (1, 2, 4)])
     [decision] = index.search(["Vad kostar biljetten för zon 7?"]).decisions
     assert (decision.code, decision.lacking) == ("uncertain", ())

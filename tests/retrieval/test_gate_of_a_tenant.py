@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
-from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from tests.contract.test_over_filters import Member, Node
 from tests.helpers import index_of, labelled
+from tests.llama_index.conftest import nodes_of
 from uec_rag import langchain, llama_index
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.gate import LabelledSearch
@@ -76,8 +76,7 @@ def test_a_retriever_over_a_store_makes_the_gate_of_its_tenant(with_words, texts
     metadatas = [{"t": "ab"[at % 9 > 0]} for at in range(len(texts))]
     store = InMemoryVectorStore(Member())
     store.add_texts(texts, metadatas, ids=ids)
-    fields = zip(texts, ids, metadatas, strict=True)
-    nodes = [TextNode(text=text, id_=id_, metadata=known) for text, id_, known in fields]
+    nodes = nodes_of(texts, ids, metadatas)
     for made in (
         langchain.UECRetriever.over(store, with_words, tenant=OWN),
         llama_index.UECRetriever.over(

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import noise, refused
+from tests.helpers import index_of, noise, refused
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores import LocalStore
@@ -56,8 +56,7 @@ def test_an_encoder_that_fails_leaves_the_index_as_it_was():
             raise ConnectionError("the service is down")
         return noise(texts)
 
-    retriever = Retriever(UEC([moody]))
-    retriever.add(["one", "two"], ids=["1", "2"])
+    retriever = index_of(UEC([moody]), ["one", "two"], ["1", "2"])
     with pytest.raises(ConnectionError):
         retriever.add(["three", "fail"], ids=["3", "1"])
     assert [(p.id, p.text) for p in retriever.passages()] == [("1", "one"), ("2", "two")]
@@ -71,8 +70,7 @@ def test_passages_of_another_posterior_are_refused(small, encoders, fit_pairs):
 
 def test_an_index_of_before_a_fit_is_not_mixed_with_vectors_of_after(encoders, fit_pairs, texts):
     uec = UEC(encoders)
-    retriever = Retriever(uec)
-    retriever.add(texts[:5])
+    retriever = index_of(uec, texts[:5])
     uec.fit(fit_pairs)
     for call in (retriever.search, retriever.add):
         with pytest.raises(ValueError, match=r"uec: it was fitted after these 5 passages"):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers import (
     LinearHead,
+    Remembering,
     assert_alike,
     assert_same_bits,
     bag_of_words,
@@ -36,25 +37,13 @@ def with_others_firsts(share):
     return [f"{first}. {text}" for first, text in zip(firsts, REST, strict=True)]
 
 
-class Counting:
-    """A model that counts what it embeds."""
-
-    def __init__(self):
-        self.texts = []
-
-    def __call__(self, texts):
-        self.texts += texts
-        return bag_of_words(16, "counted")(texts)
-
-
 def indexed(uec, texts=TEXTS, **options):
-    index = Retriever(uec, **options)
-    index.add(texts)
+    index = index_of(uec, texts, **options)
     return index
 
 
 def test_the_first_search_fits_a_copy_and_no_other_does(caplog):
-    model = Counting()
+    model = Remembering(16, "counted")
     uec = UEC([model, "bm25"])
     index = indexed(uec)
     added = len(model.texts)
@@ -64,7 +53,7 @@ def test_the_first_search_fits_a_copy_and_no_other_does(caplog):
     assert index.uec.is_fitted
     assert not uec.is_fitted
     made = len(pairs_from_passages([*index.passages()]))
-    assert f"{2 * made} texts are embedded by Counting" in caplog.text
+    assert f"{2 * made} texts are embedded by counted" in caplog.text
     assert len(model.texts) - added <= 2 * made + len(ASKED) + 1
     assert len({*model.texts[added:]}) >= len(model.texts) - added - 1  # none twice but a probe
     before = index.uec

@@ -32,10 +32,12 @@ from benchmarks.paper.plan import LANGUAGES, MAIN, Group
 from benchmarks.paper.results import Json, folded, paper_table
 
 
-def _of_paper(
-    name: str, run: Callable[..., Json], section: Callable[..., Iterator[str]]
-) -> Analysis:
-    return Analysis(f"{name} of UEC.paper", partial(run, paper=True), section, has_collections)
+def _both(
+    name: str, run: Callable[..., Json], section: Callable[..., Iterator[str]], printed: str = ""
+) -> Iterator[Analysis]:
+    """Of UEC, and of UEC.paper."""
+    yield Analysis(name, run, section, has_collections, printed)
+    yield Analysis(f"{name} of UEC.paper", partial(run, paper=True), section, has_collections)
 
 
 def _overlap(name: str) -> Analysis:
@@ -49,32 +51,15 @@ def _overlap(name: str) -> Analysis:
 
 ANALYSES = (
     Analysis("coefficients", fitted.run_coefficients, fitted.section_coefficients, has_collections),
-    Analysis(
-        "similarities",
-        similarities.run_similarities,
-        similarities.section_similarities,
-        has_collections,
-        "similarities",
-    ),
-    _of_paper("similarities", similarities.run_similarities, similarities.section_similarities),
+    *_both("similarities", similarities.run, similarities.section, "similarities"),
     Analysis(
         "search times",
         similarities.run_search_times,
         similarities.section_search_times,
         lambda groups: bool(searched(groups[0])),
     ),
-    Analysis(
-        "ablation",
-        variations.run_ablation,
-        variations.section_ablation,
-        has_collections,
-        "ablation",
-    ),
-    _of_paper("ablation", variations.run_ablation, variations.section_ablation),
-    Analysis(
-        "sensitivity", variations.run_sensitivity, variations.section_sensitivity, has_collections
-    ),
-    _of_paper("sensitivity", variations.run_sensitivity, variations.section_sensitivity),
+    *_both("ablation", variations.run_ablation, variations.section_ablation, "ablation"),
+    *_both("sensitivity", variations.run_sensitivity, variations.section_sensitivity),
     Analysis("challenging case", challenge.run, challenge.section, has_collections),
     Analysis("adaptivity", adaptivity.run, adaptivity.section, has_collections),
     Analysis(

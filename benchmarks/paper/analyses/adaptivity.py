@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,23 +36,14 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import softmax
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.convolution import Rule, convolve_shared
-from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior
-
-
-class _Kind(TypedDict):
-    likelihood: Likelihood
-    negatives: Negatives
-    scaled: bool
-
 
 _PAIRS, _SHARE = 300, 0.8  # fitted on: so many, of which each seed draws a share
 _QUERIES, _PASSAGES = 100, 250
 _FEWEST = 50  # queries of a collection: fewer say nothing of differences between them
 _SEEDS, _SHUFFLES = 3, 10
 _SCALES = (0.0, 0.3, 1.0, 3.0, 10.0)  # of the authors' scores, whose mean over queries is 1
-KINDS: dict[str, _Kind] = {
+KINDS: dict[str, dict[str, Any]] = {
     "pairs": {"likelihood": "pairs", "negatives": "random", "scaled": False},
     "in_batch": {"likelihood": "in_batch", "negatives": "random", "scaled": False},
     "scaled": {"likelihood": "pairs", "negatives": "hard", "scaled": True},
@@ -169,7 +160,7 @@ def _of_kind(lineup: Lineup, collections: Sequence[Collection], kind: str) -> Js
 
 
 def _posteriors(
-    lineup: Lineup, encoders: Sequence[Encoder], kind: _Kind, seed: int
+    lineup: Lineup, encoders: Sequence[Encoder], kind: dict[str, Any], seed: int
 ) -> list[Posterior]:
     order = np.random.default_rng(0).permutation(len(lineup.pairs))[:_PAIRS]
     kept = np.random.default_rng(seed).permutation(order)[: round(_SHARE * len(order))]

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from benchmarks.paper import plots
 from benchmarks.paper.analyses.base import Result, image, number
@@ -73,17 +74,17 @@ def _table(rows: Sequence[Result]) -> str:
     return markdown(
         [*HEAD, "paper ECE"],
         [
-            [
-                row["name"],
-                f"{100 * row['accuracy']:.2f}",
-                *(f"{row[key]:.4f}" for key in ERRORS),
-                f"{100 * number(row['error_auroc']):.1f}",
-                f"{row['seconds']:.1f}",
-                _printed(paper_rows("ece"), row["name"]),
-            ]
+            [*cells(row), f"{row['seconds']:.1f}", _printed(paper_rows("ece"), row["name"])]
             for row in rows
         ],
     )
+
+
+def cells(row: Result) -> list[str]:
+    """A row of a table of calibrations, but for its seconds."""
+    errors = (f"{row[key]:.4f}" for key in ERRORS)
+    sure, wrong = 100 * row["accuracy"], 100 * number(row["error_auroc"])
+    return [row["name"], f"{sure:.2f}", *errors, f"{wrong:.1f}"]
 
 
 def _printed(table: Mapping[str, tuple[float, ...]], name: str) -> str:
@@ -236,12 +237,14 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
     name : str
         Of the row.
     """
-    mu, sigma2 = _moments(uec, test)
-    similarity, variance = _moments(uec, fit)
+    (mu, sigma2), (similarity, variance) = (
+        pair_moments(uec.embed(task.queries, "query"), uec.embed(task.passages, "passage"))
+        for task in (test, fit)
+    )
     line = bernoulli_map(similarity, fit.labels)
     plain = _logits(line, mu, np.zeros_like(sigma2))
     probabilistic = _logits(_line(similarity, variance, fit.labels, line), mu, sigma2)
-    p, p_plain = _sigmoid(probabilistic), _sigmoid(plain)
+    p, p_plain = expit(probabilistic), expit(plain)
     return Calibration(
         name,
         **measure_probabilities(p, test.labels),
@@ -295,15 +298,6 @@ def error_auroc(
 
     wrong = (p > 0.5) != (labels > 0.5)
     return float(roc_auc_score(wrong, variance)) if 0 < wrong.sum() < len(wrong) else float("nan")
-
-
-def _moments(uec: UEC, task: PairTask) -> tuple[FloatArray, FloatArray]:
-    return pair_moments(uec.embed(task.queries, "query"), uec.embed(task.passages, "passage"))
-
-
-def _sigmoid(x: _Floats) -> _Floats:
-    p: _Floats = 0.5 * (1 + np.tanh(x / 2))
-    return p
 
 
 def _nll(logit: _Floats, labels: FloatArray) -> float:

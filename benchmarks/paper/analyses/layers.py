@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from benchmarks.paper.analyses.base import Result, encode_pairs, within
 from benchmarks.paper.analyses.calibration import error_auroc, measure_probabilities
@@ -41,9 +42,7 @@ from uec_rag.laplace.pairs import (
 )
 
 if TYPE_CHECKING:
-    from laplace import DiagLaplace
     from torch import Tensor
-    from torch.utils.data import DataLoader
 
     from benchmarks.paper.analyses.pair_gradients import PairLogits
 
@@ -177,8 +176,7 @@ def _summary(draws: list[LayerResult], resamples: Sequence[NDArray[np.int64]]) -
 
 def _nll(probability: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
     right = np.where(labels == 1, probability, 1 - probability)
-    nll: NDArray[np.float64] = -np.log(np.maximum(right, 1e-12))
-    return nll
+    return -np.log(np.maximum(right, 1e-12))
 
 
 def _resamples(queries: Sequence[str]) -> list[NDArray[np.int64]]:
@@ -385,16 +383,7 @@ def _curvatures(
     from benchmarks.paper.analyses.pair_gradients import PairGradientGGN
 
     model.queries, model.passages = [pair[0] for pair in fit], [pair[1] for pair in fit]
-    posterior = cast(
-        "DiagLaplace",
-        Laplace(
-            model,
-            "classification",
-            subset_of_weights="all",
-            hessian_structure="diag",
-            backend=PairGradientGGN,
-        ),
-    )
+    posterior = Laplace(model, "classification", "all", "diag", backend=PairGradientGGN)
     found = [posterior.H.clone() for _ in parts]
     inside = np.stack([np.isin(np.arange(len(fit)), part.rows) for part in parts], axis=1)
     # Pairs that lie in the same parts go together, so that each is differentiated by once.
@@ -402,7 +391,7 @@ def _curvatures(
     for number, members in enumerate(kinds):
         if members.any():
             some = _Batches.of(fit, np.flatnonzero(kind == number), batch_size)
-            posterior.fit(cast("DataLoader[Any]", some))
+            posterior.fit(some)
             for index in np.flatnonzero(members):
                 found[index] += posterior.H
     return found
@@ -483,7 +472,7 @@ def _predict(
 
 
 def _probability(logit: Floats, variance: Floats) -> Floats:
-    return 0.5 * (1 + np.tanh(logit / np.sqrt(1 + PROBIT * variance) / 2))
+    return expit(logit / np.sqrt(1 + PROBIT * variance))
 
 
 def _labels(pairs: LabelledTexts) -> Floats:

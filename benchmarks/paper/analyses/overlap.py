@@ -140,5 +140,4 @@ def _whiten(x: Floats) -> tuple[Floats, Floats]:
 
 def _standard(x: Floats) -> Floats:
     centred = x - x.mean(axis=0)
-    standard: Floats = centred / np.maximum(centred.std(axis=0), 1e-12)
-    return standard
+    return centred / np.maximum(centred.std(axis=0), 1e-12)

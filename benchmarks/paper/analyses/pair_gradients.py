@@ -90,7 +90,6 @@ class PairLogits(nn.Module):
                 for given in inputs[layer]:
                     sides = _with_tokens(next(deltas)).mT, _with_tokens(given)
                     total = torch.bmm(*sides) if total is None else torch.baddbmm(total, *sides)
-                assert total is not None
                 yield total.flatten(1)
 
         return logit.detach(), per_layer()
@@ -103,7 +102,6 @@ class PairGradientGGN(CurvatureInterface):
 
     def diag(self, x: Input, y: Tensor, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Loss of the batch and the diagonal of its GGN, in the order of the model's `layers`."""
-        assert isinstance(x, Tensor)
         logit, gradients = self.model.gradients(x)
         weight = logit.sigmoid() * (1 - logit.sigmoid())
         diagonal = torch.cat([weight @ gradient.square_() for gradient in gradients])
@@ -125,7 +123,6 @@ def last_linear_layers(model: SentenceTransformer, count: int) -> list[nn.Linear
     outputs: list[Tensor] = []
 
     def record(layer: nn.Module, _: object, output: Tensor) -> None:
-        assert isinstance(layer, nn.Linear)
         ran.append(layer)
         outputs.append(output)
 
@@ -206,7 +203,6 @@ class Tail:
                 self._entering[text] = row[: int(length)].clone()
 
     def _run_below(self, features: dict[str, Tensor]) -> Tensor:
-        assert self._place is not None
         _, _, blocks, first = self._place
 
         def stop(_: nn.Module, given: tuple[Any, ...]) -> None:
@@ -225,7 +221,6 @@ class Tail:
     @contextmanager
     def _shortened(self, entering: Tensor) -> Iterator[None]:
         """Leave the lower blocks out, and give the next one what they would have."""
-        assert self._place is not None
         parent, name, blocks, first = self._place
 
         def replace(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.analyses.base import Result, fitted_posterior, number, searched
-from benchmarks.paper.analyses.calibration import ERRORS, HEAD, calibrate, hard_tasks
-from benchmarks.paper.analyses.routing import given_to, owners_of, routing_auroc
+from benchmarks.paper.analyses.base import Result, fitted_posterior, searched
+from benchmarks.paper.analyses.calibration import HEAD, calibrate, cells, hard_tasks
+from benchmarks.paper.analyses.routing import FITS, given_to, owners_of, routing_auroc
 from benchmarks.paper.plan import Group, Pair
 from benchmarks.paper.results import Json, markdown
 from uec_rag.base.gaussian import FloatArray
@@ -31,7 +31,6 @@ PRECISIONS: Mapping[str, float | None] = {
     "1e-5": 1e-5,
     "no data": None,
 }
-_FITS = ("own", "English + own", "union")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ def run(groups: Sequence[Group]) -> Json:
             f"{other.name}: {fitted_on}": _telling(other, fitted_on)
             for other in groups
             if other.plan.languages
-            for fitted_on in _FITS
+            for fitted_on in FITS
         },
     }
 
@@ -135,8 +134,7 @@ def _standard_traces(
     for texts in (usual, asked):
         encoded = encoder.encode(list(texts), "query")
         logs.append(np.log(posterior.gaussian(encoded).trace))
-    standard: FloatArray = (logs[1] - logs[0].mean()) / max(float(logs[0].std()), 1e-4)
-    return standard
+    return (logs[1] - logs[0].mean()) / max(float(logs[0].std()), 1e-4)
 
 
 def section(result: Result, path: Path) -> Iterator[str]:
@@ -150,18 +148,7 @@ def section(result: Result, path: Path) -> Iterator[str]:
         )
         + ". One true passage and the best wrong hit of each query, as in Calibration:"
     )
-    yield markdown(
-        ["Prior precision", *HEAD[1:-1]],
-        [
-            [
-                row["name"],
-                f"{100 * row['accuracy']:.2f}",
-                *(f"{row[key]:.4f}" for key in ERRORS),
-                f"{100 * number(row['error_auroc']):.1f}",
-            ]
-            for row in result["rows"]
-        ],
-    )
+    yield markdown(["Prior precision", *HEAD[1:-1]], [*map(cells, result["rows"])])
     if result["auroc"]:
         yield (
             "How well the difference of two members' log traces, in standard deviations, tells "

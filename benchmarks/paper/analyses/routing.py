@@ -9,7 +9,7 @@ the paper's rule in one space, as `UEC.paper`, where zeros fill up the shorter v
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
@@ -91,8 +91,7 @@ def run(groups: Sequence[Group]) -> Json:
     if len(set(owners.values())) < 2:
         raise NotApplicable("needs members that know different languages")
     asked = [_ask(inside, collection) for collection in searched(group)]
-    structures: tuple[Structure, ...] = ("diag", "kron")
-    settings = [Setting(*each) for each in product(FITS, structures, ("projection", "ffn"))]
+    kinds = product(FITS, ("diag", "kron"), ("projection", "ffn"))
     return {
         "encoders": [encoder.name for encoder in inside],
         "owners": {language: inside[k].name for language, k in owners.items()},
@@ -102,7 +101,7 @@ def run(groups: Sequence[Group]) -> Json:
             [float(own.relevance.ndcg(cosine).mean()) for cosine in own.cosines] for own in asked
         ],
         "settings": [
-            _try(setting, inside, group.plan.languages, owners, asked) for setting in settings
+            _try(Setting(*kind), inside, group.plan.languages, owners, asked) for kind in kinds
         ],
     }
 
@@ -223,13 +222,8 @@ def _try(
     runs = [
         _fit_and_ask(setting, encoders, languages, owners, asked, seed) for seed in range(_SEEDS)
     ]
-    row: Json = {
-        "fitted_on": setting.fitted_on,
-        "structure": setting.structure,
-        "layer": setting.layer,
-    }
     auroc = [one.auroc for one in runs]
-    row |= {
+    row: Json = asdict(setting) | {
         "auroc": float(np.mean(auroc)),
         "auroc_se": float(np.std(auroc, ddof=1) / np.sqrt(len(auroc))),
     }

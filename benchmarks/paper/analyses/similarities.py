@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.paper.analyses.base import METRICS, Result, looked_into, quality, searched
 from benchmarks.paper.data import Collection
@@ -46,7 +44,7 @@ _TINY = np.float32(1e-12)  # a variance of exactly 0 has no divergence; this one
 
 
 def _squared_distance(x: FloatArray, y: FloatArray) -> FloatArray:
-    square: FloatArray = (x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * (x @ y.T)
+    square = (x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * (x @ y.T)
     return np.maximum(square, np.float32(0))
 
 
@@ -66,8 +64,7 @@ def kl_divergence(query: Gaussian, candidate: Gaussian) -> FloatArray:
         + (mu_c**2 * precision).sum(1)
     )
     log_ratio = np.log(var_c).sum(1)[None, :] - np.log(var_q).sum(1)[:, None]
-    kl: NDArray[np.float64] = (quadratic - query.dimension + log_ratio) / 2
-    return -kl.astype(np.float32)
+    return -((quadratic - query.dimension + log_ratio) / 2).astype(np.float32)
 
 
 def jeffreys(query: Gaussian, candidate: Gaussian) -> FloatArray:
@@ -91,7 +88,7 @@ def wasserstein1(query: Gaussian, candidate: Gaussian) -> FloatArray:
     standard deviations differ by coordinate and not in sum.
     """
     spread = np.sqrt(query.variance).sum(1)[:, None] - np.sqrt(candidate.variance).sum(1)[None, :]
-    distance: FloatArray = np.sqrt(_squared_distance(query.mean, candidate.mean)) + np.abs(spread)
+    distance = np.sqrt(_squared_distance(query.mean, candidate.mean)) + np.abs(spread)
     return -distance
 
 
@@ -141,7 +138,7 @@ SIMILARITIES: dict[str, Callable[[Gaussian, Gaussian], FloatArray]] = {
 """Every similarity by name, all of one signature."""
 
 
-def run_similarities(groups: Sequence[Group], *, paper: bool = False) -> Json:
+def run(groups: Sequence[Group], *, paper: bool = False) -> Json:
     """Compare the very same Gaussians of UEC, or of UEC.paper, with every similarity."""
     uec, collections = looked_into(groups, paper=paper)
     system, embedded = Ensemble("UEC", "UEC", uec), []
@@ -156,7 +153,7 @@ def run_similarities(groups: Sequence[Group], *, paper: bool = False) -> Json:
     return {"collections": [c.name for c in collections], "rows": rows}
 
 
-def section_similarities(result: Result, path: Path) -> Iterator[str]:
+def section(result: Result, path: Path) -> Iterator[str]:
     """Write a table."""
     yield (
         f"The same Gaussians, compared in other ways (paper table 9); means over "
@@ -182,7 +179,7 @@ def _measure(
     for collection, queries, passages in embedded:
         seconds += fastest(partial(compare, queries, passages))
         ranked = ranking(compare(queries, passages), list(collection.passages), 100)
-        found.append(asdict(score_retrieval(collection, ranked.ids, ranked.confidence)))
+        found.append(score_retrieval(collection, ranked.ids, ranked.confidence))
     means = {metric: float(np.mean([row[metric] for row in found])) for metric in METRICS}
     return {"name": name, **means, "seconds": seconds}
 

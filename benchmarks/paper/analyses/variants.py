@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,7 @@ from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown, paper_rows
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
-from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import MINIMUM
-from uec_rag.laplace.posterior import Structure
 
 FRACTIONS = (0.5, 0.1, 0.01)
 _SEEDS = 3  # to see what a figure owes to chance
@@ -100,34 +99,24 @@ def posterior_variants(
     The row "0 %" has no posterior: its probabilistic classifier is the deterministic one. A share
     of the data that leaves fewer pairs than a posterior needs is fitted on that fewest number.
     """
-    structures: tuple[Structure, ...] = ("kron", "diag")
-    likelihoods: tuple[Likelihood, ...] = ("pairs", "in_batch")
+
+    def fitted(
+        label: str, model: Encoder, some: Sequence[tuple[str, str]], **options: Any
+    ) -> Calibration:
+        return calibrate(UEC([model], seed=seed, **options).fit(some), fit, test, label)
+
     rows = [
-        calibrate(
-            UEC([encoder], structure=structure, likelihood=likelihood, seed=seed).fit(pairs),
-            fit,
-            test,
-            f"{structure}, {likelihood}",
-        )
-        for structure in structures
-        for likelihood in likelihoods
+        fitted(f"{kind}, {likelihood}", encoder, pairs, structure=kind, likelihood=likelihood)
+        for kind in ("kron", "diag")
+        for likelihood in ("pairs", "in_batch")
     ]
-    if ffn is not None:
-        rows += [
-            calibrate(
-                UEC([ffn], structure=structure, seed=seed).fit(pairs),
-                fit,
-                test,
-                f"{structure}, pairs, ffn",
-            )
-            for structure in structures
-        ]
+    for kind in ("kron", "diag") if ffn is not None else ():
+        rows.append(fitted(f"{kind}, pairs, ffn", ffn, pairs, structure=kind))
     order = np.random.default_rng(seed).permutation(len(pairs))
     for fraction in FRACTIONS:
         count = max(MINIMUM, round(fraction * len(pairs)))
         some = [pairs[index] for index in order[:count]]
-        label = f"{fraction:.0%} of the data ({count} pairs)"
-        rows.append(calibrate(UEC([encoder], seed=seed).fit(some), fit, test, label))
+        rows.append(fitted(f"{fraction:.0%} of the data ({count} pairs)", encoder, some))
     # Without variance the two classifiers are one.
     plain = rows[0]
     return [
@@ -147,15 +136,7 @@ def posterior_variants(
 def _mean(rows: Sequence[Calibration]) -> Json:
     """Means over seeds, and their standard deviation."""
     found: Json = {"name": rows[0].name}
-    for key in (
-        "accuracy",
-        "ece_deterministic",
-        "ece",
-        "nll_deterministic",
-        "nll",
-        "error_auroc",
-        "seconds",
-    ):
+    for key in ("accuracy", *ERRORS, "error_auroc", "seconds"):
         values = [getattr(row, key) for row in rows]
         found |= {key: float(np.mean(values)), f"{key}_sd": float(np.std(values, ddof=1))}
     return found

@@ -88,8 +88,8 @@ def ranking(scores: FloatArray, ids: Sequence[str], k: int) -> Ranking:
 
 def pair_moments(first: Gaussian, second: Gaussian) -> tuple[FloatArray, FloatArray]:
     """Moments of the similarity of matching rows (paper eq. 5), shape (n,) each."""
-    mu: FloatArray = np.einsum("nd,nd->n", first.mean, second.mean)
-    sigma2: FloatArray = np.einsum("nd,nd->n", first.mean**2 + first.variance, second.variance)
+    mu = np.einsum("nd,nd->n", first.mean, second.mean)
+    sigma2 = np.einsum("nd,nd->n", first.mean**2 + first.variance, second.variance)
     sigma2 += np.einsum("nd,nd->n", second.mean**2, first.variance)
     return mu, sigma2
 
@@ -199,10 +199,7 @@ class Vectors(System):
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """Cosines."""
-        cosines: FloatArray = (
-            self.embed(queries, "query").mean @ self.embed(passages, "passage").mean.T
-        )
-        return cosines
+        return self.embed(queries, "query").mean @ self.embed(passages, "passage").mean.T
 
 
 class Probabilistic(System):
@@ -299,13 +296,8 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
         What differs, of `UEC`'s options.
     """
     rows = range(len(uec.encoders)) if encoders is None else encoders
-    kept: dict[str, Any] = {
-        "space": uec.fitted.options.space,
-        "structure": uec.fitted.options.structure,
-        "likelihood": uec.fitted.options.likelihood,
-        "coefficients": "uniform",
-        "beta": uec.fitted.options.beta,
-    }
+    same = ("space", "structure", "likelihood", "beta")
+    kept = {name: getattr(uec.fitted.options, name) for name in same} | {"coefficients": "uniform"}
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
     if encoders is None and "coefficients" not in options:
         other.fitted = replace(other.fitted, rule=uec.fitted.rule)

@@ -13,7 +13,9 @@ makes one model of several checkpoints of one architecture; task arithmetic adds
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,8 +112,7 @@ def min_max(scores: FloatArray) -> FloatArray:
     low = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
     high = np.where(found, scores, -np.inf).max(axis=1, keepdims=True)
     span = np.maximum(high - low, 1e-12)
-    scaled: FloatArray = np.where(found, (np.where(found, scores, 0) - low) / span, 0).astype("f4")
-    return scaled
+    return np.where(found, (np.where(found, scores, 0) - low) / span, 0).astype("f4")
 
 
 def z_score(scores: FloatArray) -> FloatArray:
@@ -121,8 +122,7 @@ def z_score(scores: FloatArray) -> FloatArray:
     deviation = np.std(scores, axis=1, keepdims=True, where=found)
     low = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
     standard = (np.where(found, scores, low) - mean) / np.maximum(deviation, 1e-12)
-    z: FloatArray = standard.astype(np.float32)
-    return z
+    return standard.astype(np.float32)
 
 
 NORMALISATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -133,8 +133,7 @@ NORMALISATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 def _mean_of_found(cube: FloatArray, found: NDArray[np.bool_]) -> FloatArray:
-    mean: FloatArray = (cube * found).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
-    return mean
+    return (cube * found).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
 
 
 COMBINATIONS: dict[str, Callable[[FloatArray, NDArray[np.bool_]], FloatArray]] = {
@@ -186,13 +185,7 @@ class Fusion:
         found = rank < shape[1]
         if self.rule in RANK_RULES:
             inverse = np.where(found, 1 / (rank + 1.0), 0)
-            on_ranks: FloatArray = RANK_RULES[self.rule](inverse, found).astype(np.float32)
-            return on_ranks
-        if self.rule not in COMBINATIONS or self.normalisation not in NORMALISATIONS:
-            raise ValueError(
-                f"fusion: expected a rule of {['Borda', 'RRF', *RANK_RULES]}, or one of "
-                f"{list(COMBINATIONS)} with a normalisation of {list(NORMALISATIONS)}, got {self}."
-            )
+            return RANK_RULES[self.rule](inverse, found).astype(np.float32)
         normalise = NORMALISATIONS[self.normalisation]
         cut = [np.where(f, s, -np.inf) for f, s in zip(found, systems, strict=True)]
         fused = COMBINATIONS[self.rule](np.stack([normalise(scores) for scores in cut]), found)
@@ -247,16 +240,8 @@ def simplex_grid(count: int, step: float = 0.1) -> Weights:
     66
     """
     parts = round(1 / step)
-    rows = np.zeros((1, 0), dtype=np.int64)
-    for _ in range(count - 1):
-        rows = np.concatenate(
-            [
-                np.column_stack([np.repeat(row[None], parts - row.sum() + 1, axis=0), more])
-                for row in rows
-                for more in [np.arange(parts - row.sum() + 1)]
-            ]
-        )
-    return np.column_stack([rows, parts - rows.sum(axis=1)]) / parts
+    rows = product(range(parts + 1), repeat=count)
+    return np.array([row for row in rows if sum(row) == parts]) / parts
 
 
 def best_weights(score: Callable[[Weights], float], count: int) -> Weights:
@@ -272,8 +257,7 @@ def best_weights(score: Callable[[Weights], float], count: int) -> Weights:
     grid = simplex_grid(count)
     scores = np.array([score(weights) for weights in grid], dtype=np.float64)
     from_uniform = ((grid - 1 / count) ** 2).sum(axis=1)
-    best: Weights = grid[np.where(scores >= scores.max() - _TIE, from_uniform, np.inf).argmin()]
-    return best
+    return grid[np.where(scores >= scores.max() - _TIE, from_uniform, np.inf).argmin()]
 
 
 def weighted_sum(similarities: Sequence[FloatArray], weights: Weights) -> FloatArray:
@@ -301,9 +285,11 @@ def shared_similarity(
 
 def weighted_embedding(embeddings: Sequence[FloatArray], weights: Weights) -> FloatArray:
     """Weighted mean of K encoders' unit embeddings, scaled back to unit length, shape (n, d)."""
-    mean = weighted_sum(embeddings, weights)
-    unit: FloatArray = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
-    return unit
+    return _unit(weighted_sum(embeddings, weights))
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,13 +319,8 @@ class Relevance:
             for passage, gain in gains.items()
             if gain > 0
         ]
-        query, passage, gain = zip(*found, strict=True) if found else ((), (), ())
-        return cls(
-            np.array(query, dtype=np.int64),
-            np.array(passage, dtype=np.int64),
-            np.array(gain, dtype=np.float64),
-            len(relevant),
-        )
+        query, passage, gain = np.array(found, dtype=np.float64).reshape(-1, 3).T
+        return cls(query.astype(np.int64), passage.astype(np.int64), gain, len(relevant))
 
     @classmethod
     def of_collection(cls, collection: Collection) -> Relevance:
@@ -389,8 +370,7 @@ class Relevance:
 
     def _discounted(self, ranks: NDArray[np.int64], k: int) -> NDArray[np.float64]:
         gains = np.where(ranks < k, self.gain / np.log2(ranks + 2.0), 0.0)
-        total: Weights = np.bincount(self.query, gains, self.queries).astype(np.float64)
-        return total
+        return np.bincount(self.query, gains, self.queries)
 
 
 ALPHAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
@@ -412,15 +392,9 @@ def merge(
     Raises
     ------
     ValueError
-        If the weights do not fit, or the architectures differ; the first tensor that differs is
-        named.
+        If the architectures differ; the first tensor that differs is named.
     """
-    shares = [1 / len(models)] * len(models) if weights is None else list(weights)
-    if len(shares) != len(models) or not np.isclose(sum(shares), 1):
-        raise ValueError(
-            f"weights: expected {len(models)} numbers that sum to 1, one per model, got {shares}."
-        )
-    return _linear_combination(models, shares)
+    return _linear_combination(models, weights or [1 / len(models)] * len(models))
 
 
 def task_arithmetic(
@@ -451,14 +425,12 @@ def _linear_combination(
 ) -> SentenceTransformer:
     import torch
 
-    if not models:
-        raise ValueError("models: expected at least one, got none.")
-    states = [_named_tensors(model) for model in models]
+    states = [model.state_dict() for model in models]
     for index, state in enumerate(states[1:], start=1):
         _check_alike(states[0], state, index)
     merged = _copy(models[0])
     with torch.no_grad():
-        for name, target in _named_tensors(merged).items():
+        for name, target in merged.state_dict().items():
             if target.is_floating_point():
                 parts = [
                     coefficient * state[name].to(target.device, torch.float64)
@@ -466,10 +438,6 @@ def _linear_combination(
                 ]
                 target.copy_(torch.stack(parts).sum(dim=0))
     return merged
-
-
-def _named_tensors(model: SentenceTransformer) -> dict[str, Tensor]:
-    return dict(model.state_dict())
 
 
 def _check_alike(first: dict[str, Tensor], other: dict[str, Tensor], index: int) -> None:
@@ -484,9 +452,7 @@ def _check_alike(first: dict[str, Tensor], other: dict[str, Tensor], index: int)
 
 
 def _copy(model: SentenceTransformer) -> SentenceTransformer:
-    import copy
-
-    merged = copy.deepcopy(model)
+    merged = deepcopy(model)
     # A copy that still gave its origin as its name would be reported, and reloaded, as that model.
     config = getattr(getattr(merged[0], "auto_model", None), "config", None)
     if config is not None:
@@ -503,6 +469,4 @@ def embedding_arithmetic(a: FloatArray, b: FloatArray, c: FloatArray, alpha: flo
     >>> embedding_arithmetic(a, b, c, 1.0).tolist()
     [[0.0, 1.0]]
     """
-    total = a + np.float32(alpha) * (b - c)
-    unit: FloatArray = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
-    return unit
+    return _unit(a + np.float32(alpha) * (b - c))

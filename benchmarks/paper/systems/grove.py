@@ -16,7 +16,7 @@ Hensman et al., 2013). The network from y to x is a back constraint (Lawrence an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -63,11 +63,10 @@ class Recognition(nn.Module):
 
     def forward(self, y: Tensor) -> Tensor:
         """Latent points, (n, Q), of centred embeddings (n, d)."""
-        latent: Tensor = self.linear(y) + self.correction(y)
-        return latent
+        return self.linear(y) + self.correction(y)
 
 
-class SharedKernelStrategy(VariationalStrategy):  # type: ignore[misc]  # gpytorch has no types
+class SharedKernelStrategy(VariationalStrategy):
     """Whitened mean-field inference for d outputs that share one kernel and inducing points.
 
     gpytorch treats every output as a process of its own and multiplies (d, M, M) matrices; with
@@ -92,11 +91,10 @@ class SharedKernelStrategy(VariationalStrategy):  # type: ignore[misc]  # gpytor
         """KL(q(u) || p(u)) of each output, (d,); p is standard normal, being whitened."""
         q = self._variational_distribution
         variance = q.variational_stddev.square()
-        kl: Tensor = (variance + q.variational_mean.square() - 1 - variance.log()).sum(-1) / 2
-        return kl
+        return (variance + q.variational_mean.square() - 1 - variance.log()).sum(-1) / 2
 
 
-class LatentVariableModel(ApproximateGP):  # type: ignore[misc]  # gpytorch has no types
+class LatentVariableModel(ApproximateGP):
     """d Gaussian processes over a Q-dimensional latent space, and the network that leads there.
 
     Parameters
@@ -135,15 +133,13 @@ class LatentVariableModel(ApproximateGP):  # type: ignore[misc]  # gpytorch has 
 
     def latent(self, embeddings: Tensor) -> Tensor:
         """Latent points, (n, Q)."""
-        points: Tensor = self.recognition(embeddings - self.mean)
-        return points
+        return self.recognition(embeddings - self.mean)
 
     def bound(self, marginals: MultivariateNormal, embeddings: Tensor) -> Tensor:
         """Lower bound on the log-likelihood per text, summed over the d outputs."""
         # Made here: kept as an attribute it would be a module that holds the one it is in.
         elbo = VariationalELBO(self.likelihood, self, num_data=self.count)
-        total: Tensor = elbo(marginals, (embeddings - self.mean).T).sum()
-        return total
+        return elbo(marginals, (embeddings - self.mean).T).sum()
 
     def predictive(self, embeddings: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance (n, d) of what the model says of texts, observation noise included."""
@@ -176,11 +172,6 @@ class Grove:
     alignment : float
         Weight of the alignment of a pair's two Gaussians against their reconstruction.
     seed : int
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
     """
 
     def __init__(
@@ -194,13 +185,6 @@ class Grove:
         alignment: float = 0.1,
         seed: int = 0,
     ) -> None:
-        if means not in get_args(Means):
-            raise ValueError(f"means: expected one of {get_args(Means)}, got {means!r}.")
-        for name, value in (("latent", latent), ("inducing", inducing), ("epochs", epochs)):
-            if value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}.")
-        if not alignment >= 0:
-            raise ValueError(f"alignment: expected a number >= 0, got {alignment}.")
         self.encoder = load_encoder(encoder)
         self.name = f"grove({self.encoder.name})"
         self.means: Means = means
@@ -209,13 +193,7 @@ class Grove:
         self.epochs = epochs
         self.alignment = alignment
         self.seed = seed
-        self.losses: list[float] = []
         self._models: dict[Role, LatentVariableModel] | None = None
-
-    @property
-    def dimension(self) -> int:
-        """Dimension d of the Gaussians: the encoder's."""
-        return self.encoder.dimension
 
     def fit(self, pairs: Iterable[Sequence[object]]) -> Self:
         """Train both processes on pairs of a query and its passage.
@@ -235,19 +213,10 @@ class Grove:
         encode = self.encoder.encode
         queries = encode(checked.queries, "query").embedding
         passages = encode(checked.passages, "passage").embedding
-        return self.fit_embeddings(
-            queries[checked.query_index[positive]], passages[checked.passage_index[positive]]
-        )
-
-    def fit_embeddings(self, queries: FloatArray, passages: FloatArray) -> Self:
-        """Train on the frozen embeddings themselves, (n, d) each; row i answers row i."""
-        if queries.shape != passages.shape:
-            raise ValueError(
-                f"passages: expected the shape of queries, {queries.shape}, got {passages.shape}."
-            )
+        queries, passages = queries[checked.query_index], passages[checked.passage_index]
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
-            self._train(torch.from_numpy(queries), torch.from_numpy(passages))
+            self._train(*(torch.from_numpy(side[positive]) for side in (queries, passages)))
         return self
 
     def _train(self, queries: Tensor, passages: Tensor) -> None:
@@ -257,17 +226,13 @@ class Grove:
         ]
         optimiser = torch.optim.Adam([p for m in models for p in m.parameters()], lr=_RATE)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
-        self.losses = []
         for _ in range(self.epochs):
-            total = 0.0
             for rows in torch.split(torch.randperm(len(queries)), _BATCH):
                 loss = self._loss(models, [queries[rows], passages[rows]])
                 optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 optimiser.step()
-                total += loss.item() * len(rows)
             schedule.step()
-            self.losses.append(total / len(queries))
         self._models = {"query": models[0].eval(), "passage": models[1].eval()}
 
     def _loss(self, models: Sequence[LatentVariableModel], sides: Sequence[Tensor]) -> Tensor:
@@ -288,8 +253,7 @@ class Grove:
             for model, output in zip(models, outputs, strict=True)
         )
         apart = symmetric_kl(*query, *passage).sum(dim=0).mean()
-        loss: Tensor = (prior - bound + self.alignment * apart) / dimension
-        return loss
+        return (prior - bound + self.alignment * apart) / dimension
 
     def embed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
         """Embed texts as Gaussians with means of unit length.
@@ -326,8 +290,7 @@ def principal_directions(queries: Tensor, passages: Tensor, count: int) -> Tenso
     centred = torch.cat([queries - queries.mean(dim=0), passages - passages.mean(dim=0)])
     _, values, directions = torch.linalg.svd(centred, full_matrices=False)
     kept = min(count, int((values > 1e-4 * values[0]).sum()))
-    scaled: Tensor = directions[:kept] * (len(centred) ** 0.5 / values[:kept, None])
-    return scaled
+    return directions[:kept] * (len(centred) ** 0.5 / values[:kept, None])
 
 
 def symmetric_kl(
@@ -335,7 +298,5 @@ def symmetric_kl(
 ) -> Tensor:
     """KL(a || b) + KL(b || a) of one-dimensional Gaussians, elementwise."""
     square = (mean - other_mean).square()
-    divergence: Tensor = (
-        (variance + square) / other_variance + (other_variance + square) / variance
-    ) / 2 - 1
-    return divergence
+    both = (variance + square) / other_variance + (other_variance + square) / variance
+    return both / 2 - 1
