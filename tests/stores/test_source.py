@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
+from uec_rag.stores import stored
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, SourceStore, source_of_retriever
 
@@ -61,6 +62,25 @@ def test_a_store_that_was_seen_to_run_one_function_is_not_trusted_with_another()
     with pytest.warns(UserWarning, match="leaves out"):
         found = search("question", Above(1))
     assert [one.id for one in found] == ["p2", "p3", "p4", "p5"]
+
+
+def searched_as(store, **options):
+    [found] = store.search(["What does the hire of a camra cost?"], **options)
+    return found.decision.searched_as
+
+
+def test_words_are_spelled_as_the_passages_that_are_listed_and_may_be_seen(monkeypatch):
+    texts = ["The hire of a camera costs nine euros.", "The hire of a tripod costs two euros."]
+    theirs = over(UEC([small, "bm25"]).fit(pairs(60)), 2, texts)
+    spelled = "What does the hire of a camera cost?"
+    assert searched_as(theirs) == spelled
+    assert searched_as(theirs, filter={"place": 0}) == searched_as(theirs, tenant={"place": 0})
+    assert searched_as(theirs, tenant={"place": 0}) == spelled
+    assert (
+        searched_as(theirs, filter={"place": 1}) == searched_as(theirs, tenant={"place": 1}) == ""
+    )
+    monkeypatch.setattr(stored, "_MOST_LISTED", 2)  # so that there may be others
+    assert searched_as(theirs) == ""
 
 
 def test_another_fit_is_that_of_the_next_search():

@@ -37,6 +37,7 @@ from uec_rag.retrieval.query import (
 from uec_rag.retrieval.search import Method, Ranking, Rivals, find
 from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 
@@ -90,8 +91,9 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
     if request.tenant is not None:
         store = store.of_tenant(request.tenant)
     view, queries = store.snapshot(request.filter), request.queries
-    if request.spells and not view.is_elsewhere:  # candidates have too few words
-        queries = spell(queries, cast(View, view), method.rarity)
+    if request.spells:  # candidates have too few words
+        vocabulary = view.vocabulary if isinstance(view, CandidateStore) else cast(View, view)
+        queries = queries if vocabulary is None else spell(queries, vocabulary, method.rarity)
     phrased = [*map(phrasings, queries)]
     flat = [*chain.from_iterable(phrased)]
     texts = [phrasing.text for phrasing in flat]

@@ -43,6 +43,11 @@ class CandidateStore(Store):
             The smallest number of candidates.
         """
 
+    @property
+    def vocabulary(self) -> View | None:
+        """All passages that this view selects, by whose words questions are spelled, if listed."""
+        return None
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return what an index says of it: its "address", and what it learned."""

@@ -338,6 +338,14 @@ class SourceStore(CandidateStore):
         frequencies = self.frequencies if listed is None else listed.frequencies
         return View.from_passages(passages, gaussians, frequencies)
 
+    @property
+    def vocabulary(self) -> View | None:
+        """The listed passages that match the filter; None unless all passages are listed."""
+        listed = self._mirror.listed(self.uec.encoders)
+        if listed is None or not listed.is_whole:
+            return None
+        return listed.view if self._filter is None else listed.view.of_tenant(self._filter)
+
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
         try:

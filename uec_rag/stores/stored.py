@@ -105,16 +105,17 @@ class Mirror:
             self.words = listed = _WORDS.of(self.origin).get(keys) or self._count(encoders, keys)
         if listed is not None:
             self.extras |= {passage.id for passage in hits} - listed.rows.keys()
-            if len(listed.rows) < _MOST_LISTED and 10 * len(self.extras) > len(listed.rows):
+            if listed.is_whole and 10 * len(self.extras) > len(listed.rows):
                 self.extras.clear()
                 self.words = listed = self._count(encoders, keys) or listed
         return listed
 
     def _count(self, encoders: Sequence[Encoder], keys: tuple[str, ...]) -> Listed | None:
         passages = self.sample(_MOST_LISTED) if self.sample and keys else []
-        if not passages:
+        texts = [passage for passage in passages if passage.text.strip()]
+        if not texts:
             return None
-        copies = [Passage(p.id, p.text, comparable(p.metadata)) for p in passages]
+        copies = [Passage(p.id, p.text, comparable(p.metadata)) for p in texts]
         listed = _WORDS.of(self.origin)[keys] = Listed.count(copies, encoders)
         return listed
 
@@ -266,6 +267,11 @@ class Listed:
     rows: dict[str, tuple[int, Passage]]
     view: View
     frequencies: Sequence[Frequencies]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the store has no others, as far as is known."""
+        return len(self.rows) < _MOST_LISTED
 
     @classmethod
     def count(cls, passages: Sequence[Passage], encoders: Sequence[Encoder]) -> Self:
