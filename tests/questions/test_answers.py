@@ -1,9 +1,13 @@
 """Turns about the answer before them: what it offers, and what takes that up."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.questions import answers
+from uec_rag.confidence.decision import Evidence, decide
+from uec_rag.confidence.readings import Reading
+from uec_rag.questions import answers, languages
 
 
 @pytest.mark.parametrize("row", rows_of("about_answers.csv"), ids=lambda row: row["text"])
@@ -24,14 +28,6 @@ def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(r
         ("I can tell you about our classes: 1. yoga 2. golf", ["yoga", "golf"]),
         ("Version 2. is out, version 3. comes.", []),
         ("We have lamps, chairs and tables.", ["lamps", "chairs", "tables"]),
-        (
-            "Nobody knows. Closest: Dogs: leads, Sand and gravel.",
-            ["Dogs: leads", "Sand and gravel"],
-        ),
-        (
-            "Nichts. Am nächsten: “Tee: 2, mit…”, Version 4.3. X wurde gesucht.",
-            ["Tee: 2, mit", "Version 4.3"],
-        ),
         ("It is two years, or three.", []),
         ("Closed.\n- Mondays", []),
         ("Should I tell you anything else?", []),
@@ -42,6 +38,24 @@ def test_what_an_answer_lists_is_offered_and_what_has_no_name_is_not(answer, off
     noted = answers.note_offers(answer)
     assert answers.is_note(noted) is bool(offered)
     assert answers.offers(noted) == offered
+
+
+@pytest.mark.parametrize("language", languages.languages())
+def test_the_sections_that_a_reason_names_as_the_closest_are_offered_as_they_are(language):
+    titles = ["Dogs: leads", "“Tea, 2 euros…”", "Sand and gravel", "St. Paul", "1. Harbor 4.3"]
+    closest = [Reading(title, ("a",), 0.2) for title in titles]
+    evidence = Evidence(confidence=0.2, in_corpus=0.6, closest=tuple(closest), language=language)
+    offered = ["Dogs: leads", "Tea, 2 euros", *titles[2:]]
+    for change in (
+        {},
+        {"lacking": ("oak.", "elm")},
+        {"searched_as": "Who? “a, b”"},
+        {"searched_as": "x.", "unfamiliar": "a, b."},
+    ):
+        reason = decide(replace(evidence, **change)).reason
+        assert answers.offers(reason) == offered
+        assert answers.offers(answers.note_offers(reason)) == offered
+    assert answers.offers(f"{reason}\n- lamps\n- chairs") == ["lamps", "chairs"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Records of what was found: chosen, decided again, and nobody else's."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.helpers import decide_on
+from uec_rag import UEC, Retriever
 from uec_rag.confidence.readings import Reading
 from uec_rag.retrieval.diversity import Diversity, maximal_marginal_relevance
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
@@ -110,3 +112,15 @@ def test_a_hit_says_which_reading_it_is_of():
     assert told == ["printers", "", "scanners"]
     sources = [result.metadata(rank, details=True).get("uec_sources") for rank in range(3)]
     assert sources == [["copy"], None, ["b.md"]]
+
+
+def test_who_changes_the_metadata_of_a_hit_changes_no_result():
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.add(["camera loan"] * 2, ["a", "copy"])
+    [result] = index.search(["camera loan"])
+    expected = deepcopy([hit.encoders for hit in result.with_copies(2).hits])
+    metadata = result.with_copies(2).metadata(0, details=True)
+    metadata["uec_encoders"]["bm25"]["share"] = "changed"
+    metadata["uec_matched_terms"].clear()
+    assert [hit.encoders for hit in result.with_copies(2).hits] == expected
+    assert {*result.hits[0].matched_terms} == {"camera", "loan"}

@@ -1,6 +1,8 @@
 """What other tenants have does not change what is decided on one's own passages."""
 
 import functools
+import subprocess
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -117,6 +119,31 @@ def test_a_tenant_that_is_changed_while_it_is_searched_spoils_no_later_search():
 
     index.search(["camera"], tenant=Changing(t="a"))
     assert index.search(["camera"], tenant={"t": "a"}).ids == [["a"]]
+
+
+REMOVE = """
+import sys
+from uec_rag import Retriever
+index = Retriever.load(sys.argv[1])
+index.delete(["secret"])
+index.compact()
+"""
+
+
+def test_what_another_process_has_removed_is_seen_by_no_tenant(tmp_path):
+    """Nothing is known of it any more, while a view still has its text."""
+    folder = str(tmp_path / "index")
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.save(folder)
+    metadatas = [{"t": "a"}, {"t": "b"}, {"t": "b", "n": 1}]
+    index.add(["camera of a", "camera of b", "lamp of b"], ["secret", "b1", "b2"], metadatas)
+    view = index.snapshot()
+    view.search(["camera"])
+    subprocess.run([sys.executable, "-c", REMOVE, folder], check=True)
+    for tenant in ({"t": {"$ne": "a"}}, {"t": {"$nin": ["a"]}}, {"$not": {"t": "a"}}):
+        assert {*view.search(["camera"], tenant=tenant).ids[0]} == {"b1", "b2"}
+    assert view.search(["camera"], tenant={"n": {"$exists": False}}).ids == [["b1"]]
+    assert view.search(["camera"], tenant={"t": "a"}).ids == [[]]
 
 
 def test_more_tenants_than_are_remembered_are_searched_in_threads():

@@ -241,7 +241,7 @@ class Words:
         `Terms.scale` of every passage.
     parts : sequence of Counts
     alive : sequence of array of bool, shape (m,), or None
-        For each matrix, the mask of the rows that were not removed; None if none was.
+        For each matrix, the mask of the rows that count; None if all do.
     frequencies : Frequencies or None
         Statistics of a larger corpus, if the rows are some of its passages.
 

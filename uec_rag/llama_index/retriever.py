@@ -98,7 +98,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
-    tenant : MetadataFilters or mapping, optional
+    tenant : MetadataFilters or Filter, optional
         The filter of all nodes of one tenant, see `Retriever.search`.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
@@ -443,7 +443,8 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
 def _ids_in_docstore(index: VectorStoreIndex) -> Callable[[], Collection[str]] | None:
     """Return a function that lists the nodes of an index in its docstore; None if none is there.
 
-    A docstore may have more: nodes that were deleted from the index, or are those of another.
+    A docstore may have more: nodes of documents that were deleted from the index, or of another
+    index. That `delete_nodes` was called, LlamaIndex notes in a SimpleVectorStore alone.
     """
     store, struct = index.vector_store, index.index_struct
     if isinstance(store, SimpleVectorStore):

@@ -5,7 +5,7 @@ The phrases are those of `languages`, in their tables `replies` and `answer`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import regex
 
@@ -17,6 +17,7 @@ from uec_rag.questions.languages import (
     WORD_OR_CLITIC,
     language_of,
     phrases,
+    sentence,
     tables,
     take_phrases,
     without_phrases,
@@ -54,8 +55,8 @@ def offers(answer: str) -> list[str]:
     ['how long gift cards are valid']
     >>> offers("I know about:\n- refunds\n- lamps"), offers("Can I help with anything else?")
     (['refunds', 'lamps'], [])
-    >>> offers("Nothing answers this. Closest: Bed and linen, “Tea: 2 euros, with…”.")
-    ['Bed and linen', 'Tea: 2 euros, with']
+    >>> offers('No passage mentions "tea". Closest: Bed and linen, “Dr. May: 2 rooms, with…”.')
+    ['Bed and linen', 'Dr. May: 2 rooms, with']
     """
     text = answer[-LONGEST_ASKED:]
     if names := _named_in_offer(text) or _named_as_closest(text):
@@ -96,18 +97,30 @@ def _named_in_offer(text: str) -> list[str]:
 
 
 def _named_as_closest(text: str) -> list[str]:
-    """List the sections that a reason of ours says are the closest; [] if it says none."""
-    matches = [*_closest().finditer(text)]
-    parts = regex.split(_APART, matches[-1]["titles"]) if matches else []
+    """List the sections that a reason of ours says are the closest; [] of any other text."""
+    match = _reason_with_closest().fullmatch(text.strip())
+    parts = regex.split(_APART, match["titles"]) if match else []
     return [part.strip(f"{_MARKS}“”…") for part in parts]
 
 
 @cache
-def _closest() -> regex.Pattern[str]:
-    sentences = [languages.sentence("closest", code) for code in languages.languages()]
-    leads = [text.removeprefix("{reason}").partition("{titles}") for text in sentences]
-    forms = [rf"{regex.escape(head)}(?P<titles>.+?){regex.escape(end)}" for head, _, end in leads]
-    return regex.compile(rf"(?:{'|'.join(forms)})(?=\s|\Z)")
+def _reason_with_closest() -> regex.Pattern[str]:
+    forms = list[str]()
+    for code in languages.languages():
+        written = partial(_sentence_as_written, language=code)
+        heads = "|".join(map(written, ("uncertain", "several", "unclear", "absent")))
+        notes = "|".join(map(written, ("searched_as", "note")))
+        titles = written("closest").replace(".+?", "(?P<titles>.+?)")
+        forms.append(f"(?:{heads}){titles}(?:{notes})*")
+    return regex.compile("|".join(forms))
+
+
+def _sentence_as_written(key: str, language: str) -> str:
+    """Return an expression of a sentence with any values, without the reason before it."""
+    text = sentence(key, language).removeprefix("{reason}")
+    text = text.replace("{question}", sentence("quoted", language))
+    texts = regex.split(r"\{\w+\}", text)
+    return ".+?".join(map(regex.escape, texts))
 
 
 def _items_in_line(text: str) -> list[str]:

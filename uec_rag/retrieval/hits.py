@@ -460,7 +460,8 @@ class Result:
         """
         hit = self.hits[rank]
         names = _SAID if self.judged else _UNJUDGED
-        return {name: value for name in names if (value := getattr(hit, name)) is not None}
+        values = {name: copy_value(getattr(hit, name)) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)

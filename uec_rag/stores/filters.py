@@ -307,9 +307,11 @@ def check_tenant(filter: Filter | None) -> Filter | None:
     ValueError: tenant: expected a filter of one tenant's passages, got {'a': {'$nin': []}}, which \
 selects all of them. Omit it to search all.
     """
-    if not callable(filter) and filter is not None:
+    if filter is None:
+        return None
+    if not callable(filter):
         check_type(filter, Mapping, "tenant", 'a filter, such as {"customer": 7}')
-    if filter is not None and selects_all(filter):
+    if selects_all(filter):
         raise ValueError(
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."

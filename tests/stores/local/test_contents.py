@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.helpers import index_of, load_index
-from uec_rag import Gaussian, Retriever
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.stores import LocalStore
 from uec_rag.stores.local import cleaning
+from uec_rag.stores.local.database import Database
 from uec_rag.stores.passage import Passage
 
 SECRET = "the account of Quirinus Zwolle is overdrawn"
@@ -234,3 +235,27 @@ def test_only_who_may_write_compacts(index):
         Retriever.load(index.folder, index.uec, read_only=True).compact()
     with pytest.raises(RuntimeError):
         index.snapshot().compact()
+
+
+READS = {
+    "by a filter": lambda view: [*view.passages({"t": "a"})],
+    "by its id": lambda view: view.get(["a"]),
+    "all": lambda view: [*view.passages()][:1],
+}
+
+
+@pytest.mark.parametrize("way", READS)
+def test_what_is_removed_just_before_a_view_reads_it_is_still_read(way, monkeypatch):
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.add(["camera of a", "camera of b"], ["a", "b"], [{"t": "a"}, {"t": "b"}])
+    view, ask = index.store.snapshot(), Database.ask
+
+    def remove_before(self, sql, parameters=()):
+        monkeypatch.setattr(Database, "ask", ask)
+        index.delete(["a"])
+        index.compact()
+        return ask(self, sql, parameters)
+
+    monkeypatch.setattr(Database, "ask", remove_before)
+    assert [passage.id for passage in READS[way](view)] == ["a"]
+    assert [passage.id for passage in index.passages()] == ["b"]

@@ -40,6 +40,7 @@ _MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests m
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
 _NONE: object = object()  # in place of a value
+_GONE = -1  # in place of the position of a value
 _METADATA = msgspec.json.Decoder(dict[str, Any])
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -97,7 +98,7 @@ class _Column:
     numbers : dict
         The position of each among them, by its JSON, and "date" behind it if it is one.
     codes : int array, shape (rows,)
-        The position of each row's value.
+        The position of each row's value; `_GONE` if the row is gone, so that nothing is known.
     """
 
     values: list[Any] = field(default_factory=lambda: [_NONE])
@@ -151,16 +152,19 @@ class _Column:
         return mask
 
     def extend(
-        self, key: str, rows: int, database: Database, remains: Mapping[int, Record]
+        self, key: str, rows: int, database: Database, remains: Callable[[], Mapping[int, Record]]
     ) -> _Column:
         """Return the column of the first `rows` rows of an index, of which some are gone."""
-        values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
+        values, numbers, codes = [*self.values], dict(self.numbers), np.full(rows, _GONE, np.int32)
         codes[: len(self.codes)] = self.codes
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
         for start in range(len(self.codes), rows, _READ):
-            end = min(rows, start + _READ)
-            extras = [(row, *record[3:5]) for row, record in remains.items() if start <= row < end]
-            for row, metadata, dates in chain(database.ask(sql, [start, end]), extras):
+            span = range(start, min(rows, start + _READ))
+            records = database.ask(sql, [span.start, span.stop])
+            # Asked for after the files, since who removes a passage from these keeps it before.
+            records += [(row, *record[3:5]) for row, record in remains().items() if row in span]
+            for row, metadata, dates in records:
+                codes[row] = 0
                 if (value := _VALUES.decode(metadata).get(key)) is None:
                     continue
                 is_date = bool(dates) and key in json.loads(dates)
@@ -229,7 +233,7 @@ class Contents(Texts):
 
     def keep(self, remains: Mapping[int, Record], version: int) -> None:
         """Keep passages in memory that a version removes from files, while views may read them."""
-        self._remains_version = version  # first, for threads that copy `_gone` meanwhile
+        self._remains_version = version  # first, for threads that copy `_remains` meanwhile
         self._remains.update(remains)
 
     def records(self, rows: Sequence[int]) -> Iterator[list[Record]]:
@@ -237,14 +241,15 @@ class Contents(Texts):
 
         Yields those of up to `_AT_ONCE` rows at a time, in ascending order but for deleted ones.
         """
-        if remains := self._remains_for_views():
-            yield [remains[row] for row in rows if row in remains]
-            rows = [row for row in rows if row not in remains]
         # One statement for any rows, since to parse one takes longer than to run it.
         sql = f"SELECT {COLUMNS} FROM passages WHERE row IN (SELECT value FROM json_each(?))"
         for start in range(0, len(rows), _AT_ONCE):
-            batch = json.dumps(rows[start : start + _AT_ONCE])
-            yield self.database.ask(f"{sql} ORDER BY row", [batch])
+            batch = rows[start : start + _AT_ONCE]
+            records = self.database.ask(f"{sql} ORDER BY row", [json.dumps(batch)])
+            if remains := self._remains_for_views():  # after the files, as in `_Column.extend`
+                missing = remains.keys() - {record[0] for record in records}
+                records += [remains[row] for row in batch if row in missing]
+            yield records
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
@@ -259,6 +264,7 @@ class Contents(Texts):
 
     def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
+        known = np.ones(len(view), dtype=bool)
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
             """Return which of some columns satisfy a condition."""
@@ -266,7 +272,9 @@ class Contents(Texts):
             match condition:
                 case filters.Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
-                    hits = column.fits(condition).take(column.codes.take(view.state.rows))
+                    codes = column.codes.take(view.state.rows)
+                    np.logical_and(known, codes != _GONE, out=known)
+                    hits = column.fits(condition).take(codes)
                 case filters.HasId(ids):
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
@@ -282,14 +290,15 @@ class Contents(Texts):
                     hits[among] = [bool(condition(passage)) for passage in passages]
             return among & hits
 
-        return mask(condition, np.ones(len(view), dtype=bool))
+        # What is not known of a passage says in no way that it may be seen.
+        return mask(condition, np.ones(len(view), dtype=bool)) & known
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
         column = self._columns.get(key, _Column())
         if len(column.codes) < rows:  # several threads may read them: they read the same
             with as_corrupted(self.database.path):
-                column = column.extend(key, rows, self.database, self._remains_for_views())
+                column = column.extend(key, rows, self.database, self._remains_for_views)
             if not self.database.is_writing:  # else it may be undone
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)

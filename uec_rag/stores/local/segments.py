@@ -432,7 +432,7 @@ def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A segment in a state: its first row, and the mask of its passages that were not removed.
+    """A segment in a state: its first row, and the mask of its passages that have a column there.
 
     Attributes
     ----------
@@ -460,7 +460,7 @@ class Part:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The rows of the passages that were not removed."""
+        """The rows of the passages that have a column."""
         offsets = self.segment.offsets
         if self.alive is not None:
             offsets = offsets.compress(self.alive)  # three times as fast as by an index
@@ -468,12 +468,12 @@ class Part:
 
     @property
     def kept(self) -> NDArray[np.bool_]:
-        """The mask of the passages that were not removed."""
+        """The mask of the passages that have a column."""
         return np.ones(len(self.segment), dtype=bool) if self.alive is None else self.alive
 
     @cached_property
     def count(self) -> int:
-        """The number of passages that were not removed."""
+        """The number of passages that have a column."""
         return len(self.segment) if self.alive is None else int(np.count_nonzero(self.alive))
 
 

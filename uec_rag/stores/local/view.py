@@ -154,7 +154,7 @@ class State:
             replace(part, alive=alive[start:end])
             for part, (start, end) in zip(self.parts, pairwise(edges), strict=True)
         ]
-        return replace(self, parts=parts, memory={}, tenants={}, whole=self)
+        return replace(self, parts=parts, memory={}, tenants={}, whole=self.whole or self)
 
     def columns(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the columns of rows, leaving out those that have none."""
@@ -439,7 +439,7 @@ class View(Searched):
                 return product, error
             for part in state.parts:
                 segment = part.segment
-                if not part.count:  # as if all of it are of other tenants
+                if not part.count:  # as where all of it is another tenant's
                     product = np.empty((len(query), len(segment)), dtype=np.float32)
                 elif scan is None:
                     product = query @ segment.means[number].T
