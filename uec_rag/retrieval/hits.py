@@ -440,7 +440,7 @@ class Result:
         plain = ("score", "sigma2", "relevance")
         fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
         if self.judged:
-            fields |= copy_value(self._findings)
+            fields |= self._findings
             if decision.action == "clarify":
                 titles = (r.title for r in decision.readings if hit.passage.id in r.ids)
                 fields["reading"] = next(titles, "")
@@ -451,7 +451,7 @@ class Result:
             if hit.copies:
                 sources = (copy.about.source or copy.id for copy in hit.copies)
                 fields["sources"] = [*dict.fromkeys(sources)]
-        return {f"{KEY}{key}": value for key, value in fields.items()}
+        return {f"{KEY}{key}": value for key, value in copy_value(fields).items()}
 
     def numbers(self, rank: int) -> dict[str, Any]:
         """Return the numbers of a hit, and what each encoder says of it, as `metadata` names them.
@@ -460,8 +460,7 @@ class Result:
         """
         hit = self.hits[rank]
         names = _SAID if self.judged else _UNJUDGED
-        values = {name: copy_value(getattr(hit, name)) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name in names if (value := getattr(hit, name)) is not None}
 
 
 @dataclass(frozen=True, eq=False)
