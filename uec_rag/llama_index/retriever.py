@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
@@ -418,11 +418,12 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
         nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
-    if (ids_of := _ids_in_docstore(index)) is None:  # the nodes are in the vector store
+    if (select := _select_in_docstore(index)) is None:  # the nodes are in the vector store
         vectors = lambda ids: {n.node_id: n.embedding for n in nodes_of(ids)}  # noqa: E731
     else:
-        nodes_of = lambda ids: docstore.get_nodes([*filter(ids_of().__contains__, ids)], False)  # noqa: E731
-        sample = lambda size: passages_of(nodes_of([*ids_of()][:size]))  # noqa: E731
+        nodes_of = lambda ids: docstore.get_nodes(select(ids), raise_error=False)  # noqa: E731
+        struct = index.index_struct
+        sample = lambda size: passages_of(nodes_of([*struct.nodes_dict.values()][:size]))  # noqa: E731
     if isinstance(store, SimpleVectorStore):
         rows = store.data.embedding_dict
         vectors = lambda ids: {id_: rows[id_] for id_ in ids if id_ in rows}  # noqa: E731
@@ -440,16 +441,23 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     )
 
 
-def _ids_in_docstore(index: VectorStoreIndex) -> Callable[[], Collection[str]] | None:
-    """Return a function that lists the nodes of an index in its docstore; None if none is there.
+def _select_in_docstore(index: VectorStoreIndex) -> Callable[[Sequence[str]], list[str]] | None:
+    """Return a function that selects the ids of an index's nodes; None if its docstore has none.
 
     A docstore may have more: nodes of documents that were deleted from the index, or of another
     index. That `delete_nodes` was called, LlamaIndex notes in a SimpleVectorStore alone.
     """
     store, struct = index.vector_store, index.index_struct
     if isinstance(store, SimpleVectorStore):
-        return lambda: store.data.embedding_dict
-    return (lambda: {*struct.nodes_dict.values()}) if struct.nodes_dict else None
+        return lambda ids: [*filter(store.data.embedding_dict.__contains__, ids)]
+    if not struct.nodes_dict:
+        return None
+
+    def select(ids: Sequence[str]) -> list[str]:
+        there = {*ids}.intersection(struct.nodes_dict.values())  # of which a set would be large
+        return [*filter(there.__contains__, ids)]
+
+    return select
 
 
 def _passages(
