@@ -37,8 +37,8 @@ _SERIES = regex.compile(
     r"((?:[^\s,.:;?!][^,.:;?!\n]{0,60},\s+)+[^,.:;?!\n]{1,80})[.?!]",
     regex.IGNORECASE,
 )
-# Commas of all languages, but not those in quotes.
-_APART = regex.compile(r"“[^”]*”(*SKIP)(*FAIL)|[,،]\s|[、，]")
+_COMMAS = {regex.escape(languages.template(code)[-1]) for code in languages.languages()}
+_APART = regex.compile(rf"“[^”]*”(*SKIP)(*FAIL)|{'|'.join(sorted(_COMMAS))}")
 _NOTED = regex.compile(r"\[1\] |\(1\) ")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
