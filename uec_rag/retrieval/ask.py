@@ -91,7 +91,8 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
     if request.tenant is not None:
         store = store.of_tenant(request.tenant)
     view, queries = store.snapshot(request.filter), request.queries
-    if request.spells:  # candidates have too few words
+    if request.spells:
+        # Candidates have too few words, but all passages of their store may be listed.
         vocabulary = view.vocabulary if isinstance(view, CandidateStore) else cast(View, view)
         queries = queries if vocabulary is None else spell(queries, vocabulary, method.rarity)
     phrased = [*map(phrasings, queries)]

@@ -20,12 +20,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import Reading
 from uec_rag.questions.languages import function_words
-from uec_rag.retrieval.hits import (
-    HANDED,
-    Hit,
-    Result,
-    own_copy,
-)
+from uec_rag.retrieval.hits import HANDED, Hit, Result, own_copy
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Ranking
 from uec_rag.stores.passage import Passage
@@ -149,21 +144,18 @@ def hits_at(ranking: Ranking, places: NDArray[np.intp], relevance: FloatArray) -
     block, row = ranking.block, ranking.row
     rows = (array[row] for array in (block.top.scores, block.top.mu, block.top.sigma2))
     arrays = (*rows, block.disagreement[row], relevance)
-    columns = zip(places.tolist(), *(array[places].tolist() for array in arrays), strict=True)
+    numbers = (array[places].tolist() for array in arrays)
+    columns = zip(places.tolist(), *numbers, numbers_of_encoders(ranking, places), strict=True)
     words, without = ranking.words, function_words(ranking.phrasing.language)
-    amounts_at = dict(zip(ranking.distinct.tolist(), words.tables, strict=False))
-    encoders, hits = numbers_of_encoders(ranking, places), list[Hit]()
-    for (at, score, mu, variance, disagreement, relevant), of_hit in zip(
-        columns, encoders, strict=True
-    ):
+    amounts_at, hits = dict(zip(ranking.distinct.tolist(), words.tables, strict=False)), list[Hit]()
+    for at, score, mu, variance, disagreement, relevant, encoders in columns:
         terms = None
         if words.are_counted:
             amounts = sorted(amounts_at.get(at, {}).items(), key=itemgetter(1), reverse=True)
             terms = [word for word, _ in amounts if word.casefold() not in without]
         duplicates = tuple(map(own_copy, copies[ranking.numbers[at]][1:]))
-        passage = own_copy(ranking.passages[at])
-        numbers = score, mu, variance, disagreement, relevant
-        hits.append(Hit(passage, *numbers, terms, duplicates, of_hit))
+        of_hit = score, mu, variance, disagreement, relevant
+        hits.append(Hit(own_copy(ranking.passages[at]), *of_hit, terms, duplicates, encoders))
     return tuple(hits)
 
 

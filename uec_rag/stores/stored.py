@@ -270,7 +270,7 @@ class Listed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the store has no others, as far as is known."""
+        """True if the store has no others, as far as is known."""
         return len(self.rows) < _MOST_LISTED
 
     @classmethod
