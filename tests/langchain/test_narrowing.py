@@ -41,9 +41,8 @@ def assigned(runnable, options):
     return (RunnablePassthrough.assign(**given) | runnable).invoke({"question": QUESTION})
 
 
-def called(tool, options, **call):
-    args = {"query": QUESTION, **options}
-    asked = {"name": tool.name, "args": args, "id": "1", "type": "tool_call"}
+def called(tool, **call):
+    asked = {"name": tool.name, "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}
     return tool.invoke(asked, **call).artifact
 
 
@@ -56,10 +55,9 @@ WAYS = {
     "assigned": assigned,
     "bound": lambda one, options: one.bind(**options).invoke(QUESTION),
     "parallel": lambda one, options: with_keys(RunnableParallel(found=one), options)["found"],
-    "tool": lambda one, options: called(one.as_tool(), options),
-    "tool's call": lambda one, options: called(one.as_tool(), {}, **options),
-    "made tool": lambda one, options: called(one.as_tool(**options), {}),
-    "retriever_tool": lambda one, options: called(retriever_tool(one.bind(**options)), {}),
+    "tool's call": lambda one, options: called(one.as_tool(), **options),
+    "made tool": lambda one, options: called(one.as_tool(**options)),
+    "retriever_tool": lambda one, options: called(retriever_tool(one.bind(**options))),
     "node": lambda one, options: retrieval_node(one).invoke({"question": QUESTION, **options}),
 }
 
@@ -84,6 +82,18 @@ def test_a_call_sees_less_whichever_way_it_says_so(retriever, make, way, options
 def test_what_is_no_option_is_refused_whichever_way_it_comes(retriever, make, way, wrong):
     with pytest.raises(TypeError, match=f"{wrong}.*did you mean"):
         WAYS[way](make(retriever), {wrong: A})
+
+
+@pytest.mark.parametrize("make", [lambda one: one, lambda one: UECGate(retriever=one)])
+def test_a_tool_takes_options_as_keys_of_a_programs_input(retriever, make):
+    tool = make(retriever).as_tool()
+    for options in NARROWING:
+        said = tool.invoke({"query": QUESTION, **options})
+        assert "Ann" in said
+        assert not any(name in said for name in ("Cleo", "Dan"))
+    # It may be a model that writes the keys: it is not told which others there are.
+    with pytest.raises(TypeError, match=r"'tenants': search_documents has no such argument\.$"):
+        tool.invoke({"query": QUESTION, "tenants": A})
 
 
 def test_a_retriever_takes_no_key_that_it_drops(retriever):
@@ -119,8 +129,8 @@ def test_over_another_retriever_nothing_is_dropped(retriever):
         lambda: gate.invoke(QUESTION, tenant=A),
         lambda: UECGate(retriever=RunnableLambda(lambda _: [])).invoke(state),
         lambda: retrieval_node(both).invoke(state),
-        lambda: called(retriever_tool(both), {"tenant": A}),
-        lambda: called(gate.as_tool(), {"tenant": A}),
+        lambda: called(retriever_tool(both), tenant=A),
+        lambda: gate.as_tool().invoke({"query": QUESTION, "tenant": A}),
     ):
         with pytest.raises(TypeError, match="tenant"):
             call()

@@ -160,6 +160,34 @@ def question_of(input: object) -> str:
     return question
 
 
+LIMITS = "_limits"
+"""The key of a binding's options under which it keeps the conditions that no call lifts."""
+
+_CONDITIONS = ("tenant", "filter")
+
+
+def with_limits(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options to bind to a runnable that has some: all conditions count, else the latest.
+
+    ValueError if a `tenant` is None.
+    """
+    check_named(options)
+    limits, rest = before.get(LIMITS, {}), {**options}
+    for conditions in (rest.pop(LIMITS, {}), {name: rest.pop(name, None) for name in _CONDITIONS}):
+        joint = {name: all_of(limits.get(name), conditions.get(name)) for name in _CONDITIONS}
+        limits = {name: condition for name, condition in joint.items() if condition is not None}
+    return {**before, **rest} | ({LIMITS: limits} if limits else {})
+
+
+def check_named(options: Mapping[str, Any]) -> None:
+    """Raise ValueError if the `tenant` of a call or a state is None, which would be everybody."""
+    if "tenant" in options and options["tenant"] is None:
+        raise ValueError(
+            'tenant: expected a filter, such as {"customer": 7}, got None. Leave it out to search '
+            "the passages of all."
+        )
+
+
 def with_options(
     input: Question, call: Mapping[str, Any], handed_on: Collection[str] | None = ()
 ) -> tuple[str, dict[str, Any]]:
@@ -179,7 +207,12 @@ def with_options(
     ------
     TypeError
         If there is no question, or a key of a mapping would be dropped.
+    ValueError
+        If a `tenant` is None.
     """
+    for given in (call, input):
+        if isinstance(given, Mapping) and "tenant" in given:
+            check_named(given)
     question, options = question_of(input), {k: v for k, v in call.items() if v is not None}
     if not isinstance(input, Mapping):
         return question, options
@@ -266,7 +299,8 @@ class CallOptions(TypedDict, total=False):
 
 
 def check_options(call: Mapping[str, Any]) -> None:
-    """Raise TypeError if one is no option of a call."""
+    """Raise TypeError if one is no option of a call, ValueError if a `tenant` is None."""
+    check_named(call)
     refuse_unknown(call, partial(_arguments, ""))
 
 
@@ -278,8 +312,11 @@ def arguments_of(
     `base`: the options of the retriever, which count where the call has none.
     """
     options = {**base, **{name: value for name, value in call.items() if value is not None}}
-    if None not in (base.get("tenant"), call.get("tenant")):  # a call cannot lift the retriever's
-        options["tenant"] = all_of(base["tenant"], call["tenant"])
+    limits = options.pop(LIMITS, {})
+    # A call cannot lift the tenant of the retriever, nor what is bound.
+    for name in _CONDITIONS if limits or base["tenant"] else ():
+        if name == "tenant" or name in limits:
+            options[name] = all_of(base[name], limits.get(name), call.get(name))
     parse = partial(_arguments, search_type)
     refuse_unknown(options, parse)
     return parse(**options), options.get("score_threshold") or 0.0

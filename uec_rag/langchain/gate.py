@@ -36,6 +36,7 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.conversion import (
+    LIMITS,
     CallOptions,
     Question,
     passages_of,
@@ -393,10 +394,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             gate = None
         else:
             history = None if "history" in call else options.pop("history", None)
-            if options:
+            if names := {**options.pop(LIMITS, {}), **options}:
                 raise TypeError(
                     f"a UECGate over {type(retriever).__name__} takes no options, got "
-                    f"{', '.join(options)}; set them in the UECRetriever below it."
+                    f"{', '.join(names)}; set them in the UECRetriever below it."
                 )
             text = Query.parse(question, turns(history)).lines
             if isinstance(innermost(retriever), AsTool):

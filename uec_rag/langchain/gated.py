@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NotRequired, Unpack, cast
 
 from langchain_core.documents import Document
@@ -16,7 +18,7 @@ from langchain_core.runnables import (
     RunnableSequence,
     RunnableWithFallbacks,
 )
-from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.base import RunnableBinding, RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
@@ -27,9 +29,11 @@ from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.conversion import (
     CallOptions,
     Question,
+    check_named,
     check_options,
     plain_document,
     turns,
+    with_limits,
 )
 from uec_rag.retrieval.framework import decision_on
 from uec_rag.retrieval.hits import read_by_model, tell
@@ -67,10 +71,10 @@ class Gated(TypedDict):
     searched : list of str
         The question that was searched last, and the human message that was the newest then, by
         which a node knows that another message is a new question. A gate's output has none.
-    filter, tenant : mapping, callable or None
-        Select the documents of all searches, as in `UECRetriever`. A gate's output has none. A
-        checkpointer keeps a mapping only; give a function to the retriever,
-        ``UECRetriever(..., filter=function)``.
+    filter, tenant : mapping or callable
+        Select the documents of all searches, as in `UECRetriever`. A `tenant` that is None is
+        refused: leave it out. A gate's output has none. A checkpointer keeps a mapping only; give a
+        function to the retriever, ``UECRetriever(..., filter=function)``.
     """
 
     question: str
@@ -141,10 +145,33 @@ class AsTool(Runnable[Input, Output]):
     ) -> BaseTool:
         """Create the tool of `retriever_tool`: passages, decision, reason and confidence.
 
-        `**options`: those of every call, such as the `tenant`.
+        `**options`: those of every call, such as the `tenant`, which no call of the tool lifts.
         """
         check_options(options)
         return retriever_tool(self.bind(**options) if options else self, name, description)
+
+    def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
+        """Return a runnable with options of all calls, whose `tenant` and `filter` limit theirs."""
+        return Bound(bound=self, kwargs=with_limits({}, kwargs), config={})
+
+    def with_config(
+        self, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Runnable[Input, Output]:
+        """Return a runnable with a configuration of all calls."""
+        merged = cast(RunnableConfig, {**(config or {}), **kwargs})
+        return Bound(bound=self, kwargs={}, config=merged)
+
+    def with_retry(self, **kwargs: Any) -> Runnable[Input, Output]:
+        """Return a runnable that is tried again where it fails."""
+        return Bound(bound=super().with_retry(**kwargs), kwargs={}, config={})
+
+
+class Bound(RunnableBinding[Input, Output], AsTool[Input, Output]):
+    """A gate or a retriever with options: where LangChain's bindings take the latest, all limit."""
+
+    def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
+        """See `AsTool.bind`."""
+        return super().bind(**with_limits(self.kwargs, kwargs))
 
 
 def innermost(
@@ -154,7 +181,7 @@ def innermost(
 
     `config`: that of the call, which may choose among alternatives.
     """
-    while not isinstance(runnable, AsTool):
+    while isinstance(runnable, Bound) or not isinstance(runnable, AsTool):
         if isinstance(runnable, RunnableBindingBase):
             runnable = runnable.bound
         elif isinstance(runnable, DynamicRunnable):
@@ -201,41 +228,44 @@ def _check_takes(retriever: Runnable[Any, Any], options: Mapping[str, Any]) -> N
 
 
 class _SearchTool(StructuredTool):
-    """A tool that has the options of a search besides its query, which LangChain's tools drop.
+    """A tool that takes the options of a search beside its query from a program alone.
 
-    A model is not told of them: a program sets them.
+    A model is not told of them, and what it writes into a call beside the query is refused. A
+    program passes them as keywords or, unless it hands a model's call on, as keys of the input.
     """
 
     def run(self, tool_input: str | dict[str, Any], *arguments: Any, **call: Any) -> Any:  # noqa: ANN401
-        """Run the tool, with the options of a call."""
-        return super().run(_with_call(tool_input, call), *arguments, **call)
+        """Run the tool, with the options of a program."""
+        tool, asked = self._with_options(tool_input, call)
+        return StructuredTool.run(tool, asked, *arguments, **call)
 
     async def arun(self, tool_input: str | dict[str, Any], *arguments: Any, **call: Any) -> Any:  # noqa: ANN401
-        """Run the tool, with the options of a call."""
-        return await super().arun(_with_call(tool_input, call), *arguments, **call)
+        """Run the tool, with the options of a program."""
+        tool, asked = self._with_options(tool_input, call)
+        return await StructuredTool.arun(tool, asked, *arguments, **call)
 
-    def _parse_input(
-        self, tool_input: str | dict[str, Any], tool_call_id: str | None
-    ) -> str | dict[str, Any]:
-        parsed = super()._parse_input(tool_input, tool_call_id)
-        return (
-            parsed
-            if isinstance(tool_input, str)
-            else {**tool_input, **cast(dict[str, Any], parsed)}
-        )
+    def _with_options(
+        self, tool_input: str | dict[str, Any], call: dict[str, Any]
+    ) -> tuple[StructuredTool, str | dict[str, Any]]:
+        """Return the tool with what LangChain's do not take from a call, and its arguments."""
+        options = {name: call.pop(name) for name in [*call] if name not in _RUN}
+        if isinstance(tool_input, dict) and call.get("tool_call_id") is None:
+            keys = {k: v for k, v in tool_input.items() if k not in _Asked.model_fields}
+            tool_input = {k: v for k, v in tool_input.items() if k in _Asked.model_fields}
+            for name in keys.keys() - CallOptions.__annotations__.keys():
+                raise TypeError(f"{name!r:.60}: {self.name} has no such argument.")
+            options = with_limits(with_limits({}, keys), options) if keys else options
+        if not options:
+            return self, tool_input
+        functions = {"func": self.func, "coroutine": self.coroutine}
+        update = {k: partial(f, options=options) for k, f in functions.items() if f is not None}
+        return self.model_copy(update=update), tool_input
 
 
 _RUN = inspect.signature(StructuredTool.run).parameters
 
 
-def _with_call(tool_input: str | dict[str, Any], call: dict[str, Any]) -> str | dict[str, Any]:
-    """Move what LangChain's tools do not take from a call to the input of a tool."""
-    options = {name: call.pop(name) for name in [*call] if name not in _RUN}
-    arguments = {"query": tool_input} if isinstance(tool_input, str) else tool_input
-    return {**arguments, **options} if options else tool_input
-
-
-class _Asked(BaseModel):
+class _Asked(BaseModel, extra="forbid"):
     query: str = Field(description="The question to look up, phrased so that it can stand alone.")
 
 
@@ -252,22 +282,33 @@ def retriever_tool(
     Parameters
     ----------
     retriever : Runnable
-        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one. A call of a tool of
-        the first two may have their options, which a model is not told of.
+        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one. A program that calls a
+        tool of the first two may pass their options, which limit what was set before. A call by a
+        model has the query alone: what else it has is refused.
     name, description : str
         The name and description by which the model chooses the tool; describe the subject of the
         documents.
     """
 
-    def search(query: str, config: RunnableConfig, **options: Any) -> tuple[str, Gated]:
+    def ready(options: Mapping[str, Any]) -> tuple[Runnable[Any, Any], Mapping[str, Any]]:
+        """Return the retriever with the options of a program, or both if it is not of this kind."""
         _check_takes(retriever, options)
-        with read_by_model():
-            return _reply(query, retriever.invoke(query, config, **options))
+        is_ours = isinstance(retriever, AsTool)
+        return (retriever.bind(**options), {}) if options and is_ours else (retriever, options)
 
-    async def asearch(query: str, config: RunnableConfig, **options: Any) -> tuple[str, Gated]:
-        _check_takes(retriever, options)
+    def search(
+        query: str, config: RunnableConfig, options: Mapping[str, Any] = MappingProxyType({})
+    ) -> tuple[str, Gated]:
+        one, call = ready(options)
         with read_by_model():
-            return _reply(query, await retriever.ainvoke(query, config, **options))
+            return _reply(query, one.invoke(query, config, **call))
+
+    async def asearch(
+        query: str, config: RunnableConfig, options: Mapping[str, Any] = MappingProxyType({})
+    ) -> tuple[str, Gated]:
+        one, call = ready(options)
+        with read_by_model():
+            return _reply(query, await one.ainvoke(query, config, **call))
 
     return _SearchTool(
         name=name,
@@ -320,6 +361,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
 
     def parse(state: object, config: RunnableConfig) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         values = _values_of(state)
+        check_named(values)
         question, newest, before = _question_and_messages(values)
         options = {name: values[name] for name in _OPTIONS if values.get(name) is not None}
         _check_takes(retriever, options)

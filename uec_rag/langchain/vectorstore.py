@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableSerializable
+from langchain_core.runnables.configurable import RunnableConfigurableFields
+from langchain_core.runnables.utils import AnyConfigurableField
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict
 
@@ -527,6 +529,13 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
 
     _passages = staticmethod(checked_passages)
 
+    def configurable_fields(
+        self, **kwargs: AnyConfigurableField
+    ) -> RunnableSerializable[str, list[Document]]:
+        """Let a configuration choose parameters; it limits the `tenant`, and cannot lift it."""
+        made = super().configurable_fields(**kwargs)
+        return _Configurable(default=made.default, fields=made.fields)  # type: ignore[attr-defined]
+
     # A question may also be a mapping that has its history.
     def invoke(  # type: ignore[override]
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
@@ -553,3 +562,17 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     ) -> list[Document]:
         call, floor = arguments_of(self.search_type, self._defaults, kwargs)
         return select_documents(await self.index.asearch([query], **call), self.details, floor)
+
+
+class _Configurable(RunnableConfigurableFields[str, list[Document]]):
+    """A retriever whose tenant counts beside that of a configuration."""
+
+    def _prepare(
+        self, config: RunnableConfig | None = None
+    ) -> tuple[Runnable[str, list[Document]], RunnableConfig]:
+        made, config = super()._prepare(config)
+        before = cast(UECRetriever, self.default)._defaults["tenant"]
+        if before is not None and isinstance(made, UECRetriever) and made is not self.default:
+            tenant = all_of(before, made._defaults["tenant"])
+            made = made.model_copy(update={"tenant": tenant})
+        return made, config
