@@ -78,16 +78,9 @@ COURSES = (
         "The sauna is heated from noon and closes at ten.",
     ],
 )
-DOCTORS = (
-    "When is Dr. Okafor's consultation?",
-    ["Ada Okafor", "Ben Okafor", "Parking", "Meals"],
-    [
-        "Dr. Ada Okafor heads the eye clinic. Her consultation is on Mondays.",
-        "Dr. Ben Okafor works in surgery. His consultation is on Fridays.",
-        "Visitors park behind the mill.",
-        "Meals are served from noon.",
-    ],
-)
+
+
+CLINIC = ["Visitors park behind the mill.", "Meals are served from noon."]
 
 
 def forms(titles):
@@ -118,7 +111,6 @@ def forms(titles):
     [
         (LOANS, {"laptop", "camera", "projector"}),
         (COURSES, {"beginners", "adults"}),
-        (DOCTORS, {"Dr. Ada Okafor", "Dr. Ben Okafor"}),
     ],
 )
 def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus, labels):
@@ -147,12 +139,10 @@ def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus
     ],
 )
 def test_a_step_is_no_answer_to_what_follows_it(question, steps):
-    index = index_of(UEC(), [*steps, *DOCTORS[2][2:]])
+    index = index_of(UEC(), [*steps, *CLINIC])
     assert index.search([question])[0].decision.code == "uncertain"
 
 
 def test_what_says_what_follows_is_answered():
-    index = index_of(
-        UEC(), ["After the primer the first coat of varnish is applied.", *DOCTORS[2][2:]]
-    )
+    index = index_of(UEC(), ["After the primer the first coat of varnish is applied.", *CLINIC])
     assert index.search(["What comes after the primer?"])[0].decision.action == "answer"

@@ -10,7 +10,7 @@ from uec_rag import UEC, Gate
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
-from uec_rag.retrieval.family import cases_of, family_of, namesakes_of
+from uec_rag.retrieval.family import family_of, namesakes_of
 from uec_rag.retrieval.tool import IndexView
 
 PRICES = {"bed": 420, "lamp": 60, "sofa": 640, "desk": 200, "stool": 30}
@@ -289,28 +289,6 @@ def test_an_advisor_reads_the_family_first(uec):
     assert "A cabin may be booked in June." not in read[:8]
 
 
-CLINIC = ["Dr. Harte sees patients on Mondays.", "Dr. Bell sees patients on Tuesdays."]
-CLINIC += ["Prednisolone is taken in the morning with food.", "The practice is closed in August."]
-CLINIC += ["Use kubectl config use-context to switch between clusters.", "Bees like lavender."]
-
-
-@pytest.mark.parametrize(
-    ("question", "action"),
-    [
-        ("When does Dr. Hart see patients?", "abstain"),
-        ("When do I take prednisone?", "abstain"),
-        ("How do I switch clusters with kubectx?", "abstain"),
-        ("When does Dr. Harte see patients?", "answer"),
-        ("When do I take prednisolone?", "answer"),
-        ("How do I switch clusters with kubectl?", "answer"),
-    ],
-)
-def test_a_name_like_another_is_not_that_one(uec, question, action):
-    index = index_of(uec, CLINIC)
-    [decision] = index.search([question]).decisions
-    assert (decision.action, decision.code == "uncertain") == (action, action == "abstain")
-
-
 @pytest.mark.parametrize("words", [True, False])
 def test_what_was_not_fitted_answers_nothing_that_its_first_hit_is_not_about(uec, words):
     def mine(texts):
@@ -436,9 +414,6 @@ def test_two_of_a_name_differ_in_place_and_day_and_cases_are_short():
     )
     assert namesakes_of([inn, other]) == (0, 1)
     assert namesakes_of([inn, f"{other[:-1]} and her two brothers, and has nine rooms."]) == ()
-    clubs = ["The chess club meets.", "The film club meets.", "The book club meets."]
-    assert cases_of("Where does the club meet?", clubs) == (0, 1, 2)
-    assert cases_of("Where does the club meet?", [clubs[0], clubs[1] + " It is." * 200]) == ()
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def things(uec):
 )
 def test_two_things_that_are_compared_by_or_are_both_named(things, question, both):
     [result] = things.search([question])
-    assert result.decision.action == "answer"
+    assert result.decision.code in ("answered", "uncertain")
     assert {*result.ids[:2]} == both
 
 

@@ -195,21 +195,6 @@ def test_a_statement_lacks_a_word_or_a_name_or_has_it_beside_one_that_it_lacks(t
 
 
 @pytest.mark.parametrize(
-    ("word", "known", "is_like"),
-    [
-        ("prednisone", "prednisolone", True),
-        ("kubectx", "kubectl", True),
-        ("marlowe", "marlin", True),
-        ("marlowe", "marble", False),  # of three letters alike
-        ("hart", "harte", False),  # by its consonants a spelling
-    ],
-)
-def test_a_rare_word_that_is_like_one_of_the_first_hit_is_another_name(word, known, is_like):
-    words = words_of(f"When does the {word} open?", f"The {known} opens at nine.", "Dogs wait.")
-    assert [words.misnames(lambda _, rare=rare: rare) for rare in (99.0, 0.0)] == [is_like, False]
-
-
-@pytest.mark.parametrize(
     ("text", "question", "names"),
     [
         ("The fee in {} is {} euros.", "What is the fee in {}?", ["May", "June", "July"]),

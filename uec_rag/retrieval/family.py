@@ -20,8 +20,8 @@ import regex
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
 from uec_rag.confidence.model import EVEN, NEARLY
 from uec_rag.encoders import writing
-from uec_rag.questions.languages import ENGLISH, OR, any_of, joints, listed, matcher, small_words
-from uec_rag.retrieval.tokens import NUMBER, Token, alternatives, tokens_of
+from uec_rag.questions.languages import ENGLISH, OR, any_of, joints, listed, matcher
+from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
 
 _FEWEST, _FEWEST_OF_STATEMENTS = 3, 2  # members; where all that is read are statements
 _ABBREVIATED = 3  # letters of an abbreviation
@@ -149,15 +149,11 @@ def _are_together(
 ) -> bool:
     """Return whether one member has all the words of a question by which members differ.
 
-    A red shirt in size M is not among a blue one in M and a red one in L. Of the two sides of an
-    "or", each is asked about by itself.
+    A red shirt in size M is not among a blue one in M and a red one in L. Of what an "or" joins, no
+    member needs to have both.
     """
     telling = {word.stem for word in words if word.says and 0 < counts[word.stem] < len(bags)}
-    sides = [telling] if len(telling) > 1 else []
-    if sides and OR[language] in question:
-        head, tail = alternatives(question, language)
-        sides = [telling - (head - tail), telling - (tail - head)]
-    return all(any(side <= bag for bag in bags) for side in sides)
+    return OR[language] in question or any(telling <= bag for bag in bags)
 
 
 def are_statements(texts: Sequence[str]) -> bool:
@@ -195,59 +191,6 @@ def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ..
         if all(_are_of_two(line, thing, joints(language)) for thing in things.values()):
             things[at] = line
     return tuple(things) if len(things) > 1 else ()
-
-
-def cases_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ...]:
-    """Find the cases of what a question asks that texts are about, by their places; () if one.
-
-    A word of the question stands behind another word in each, "chess club" and "film club", "Ada
-    Okafor" and "Ben Okafor"; or half of their words are the same, but another small word is before
-    one of these, "inside the city" and "outside the city".
-
-    Parameters
-    ----------
-    question : str
-    texts : sequence of m str
-        Different texts with all words of the question, best first.
-    language : str
-        The code of the question's.
-
-    Examples
-    --------
-    >>> cases_of("Where does the club meet?", ["The chess club meets.", "The film club meets."])
-    (0, 1)
-    >>> cases_of("What is a bed?", ["With tea a bed is 9 euros.", "Without, a bed is 7 euros."])
-    (0, 1)
-    """
-    if _operator("phrases", language).search(question):  # "which does not"
-        return ()
-    keys = {token.stem for token in tokens_of(question, language) if token.says}
-    small, words = small_words(language), {*question.casefold().split()}
-    cases = dict[int, tuple[dict[str, set[str]], set[str], set[str]]]()
-    for at, text in enumerate(texts):
-        line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
-        before = dict[str, set[str]]()
-        for token in line:
-            if token.stem in keys - {NUMBER} and token.before not in {"", NUMBER, *keys}:
-                before.setdefault(token.stem, set()).add(token.before)
-        stems = {token.stem for token in line if token.says}
-        case = (before, stems, {token.text.casefold() for token in line} & small - words)
-        if all(_is_other_case(case, rival) for rival in cases.values()):
-            cases[at] = case
-    return tuple(cases) if len(cases) > 1 and 0 in cases else ()
-
-
-def _is_other_case(
-    case: tuple[dict[str, set[str]], set[str], set[str]],
-    rival: tuple[dict[str, set[str]], set[str], set[str]],
-) -> bool:
-    """Return whether two texts are about two cases, by what is before words, stems, small words."""
-    (before, stems, small), (rival_before, rival_stems, rival_small) = case, rival
-    for word in before.keys() & rival_before.keys():
-        if before[word].isdisjoint(rival_stems) and rival_before[word].isdisjoint(stems):
-            return True
-    is_alike = len(stems & rival_stems) >= EVEN * max(len(stems), len(rival_stems))
-    return is_alike and bool(small - rival_small) and bool(rival_small - small)
 
 
 def _are_of_two(fact: Sequence[Token], rival: Sequence[Token], joints: Collection[str]) -> bool:

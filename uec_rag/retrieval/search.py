@@ -53,7 +53,6 @@ from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.retrieval.family import family_of
-from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Searched, StoreHits
@@ -70,7 +69,6 @@ Raise it with each change by which the same similarities get another confidence.
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
-_OF_NOTHING = 30.0  # log odds by which what states nothing of a question is no meaning of it
 _DEEPEST = 1024  # hits to search for different texts
 
 
@@ -573,9 +571,8 @@ def meant_by(method: Method, words: Words, mu: FloatArray, *, is_named: bool = T
     """Compute P(the first hits are those that a question means, if they are near).
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
-    out; of a first hit with another name that is like the question's; of one that states nothing of
-    it, such as a heading, a pointer, or the step before the one that is asked for; and of one
-    without half of the question's words, while nothing was learned.
+    out; of a first hit that is the step before the one that is asked for; and of one without half
+    of the question's words, while nothing was learned.
 
     `mu`: similarities of the different hits, best first. `is_named`: whether a candidate of a store
     of someone else has each name of the question, since no other passage can be asked.
@@ -584,9 +581,7 @@ def meant_by(method: Method, words: Words, mu: FloatArray, *, is_named: bool = T
     if family is not None:
         stands_out = is_first_meant(gap_of(mu), resembles=family.resembles)
         is_told = is_told and stands_out and not family.operates
-    is_stated = not (words.states_nothing or words.leaves_order)
-    is_named = is_named and not words.misnames(method.rarity)
-    is_meant = is_told and is_named and is_stated
+    is_meant = is_told and is_named and not words.leaves_order
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 
@@ -698,9 +693,6 @@ def outline_of(ranking: Ranking) -> Outline:
     # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
     # would be nearly equal.
     logits = ranking.features.relevance[0, : len(hits), 1].copy()
-    empty = [states_nothing(phrasing.text, hit.text, phrasing.language) for hit in hits]
-    if not all(empty):
-        logits[empty] -= _OF_NOTHING
     return Outline(
         [*map(attrgetter("id"), hits)],
         texts,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
@@ -26,18 +25,14 @@ from uec_rag.base.text import (
 from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, find_dates, letters_in, writing_of
-from uec_rag.questions.languages import ENGLISH, OR, function_words, matcher
+from uec_rag.questions.languages import ENGLISH, function_words, matcher
 from uec_rag.retrieval.family import (
     Family,
     are_statements,
-    cases_of,
-    consonants,
-    letters_once,
     namesakes_of,
 )
-from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
-from uec_rag.retrieval.tokens import alternatives, asides, tokens_of
+from uec_rag.retrieval.tokens import tokens_of
 from uec_rag.stores.passage import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -46,8 +41,6 @@ Rarity: TypeAlias = Callable[[str], float]
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
-_NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as "refund"
-_ALIKE = 4  # letters
 # The halves of a contraction, and what an apostrophe joins to a name, which are no words.
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 # What stands between spaces, without the marks around it.
@@ -200,28 +193,10 @@ class Words:
             return None
         content, bag = self.content.keys(), self.bags[0][0]
         missing, shared = content - bag, content & bag
-        if missing and OR[self.phrasing.language] in self.phrasing.text:
-            missing -= self._of_alternative()
         replaces = any(
             missing & table.keys() and shared - table.keys() for table in self.tables[1:JUDGED]
         )
         return bool(missing), not missing.isdisjoint(self.names), replaces
-
-    def _of_alternative(self) -> set[str]:
-        """Return the words of what the first hit is compared with, if one of the others has them.
-
-        It has words of one side of an "or": "the lion or the tiger".
-        """
-        language = self.phrasing.language
-        head, tail = alternatives(self.phrasing.text, language)
-        stems = {word: lexical.stem_of(word, language) for word in self.content}
-        of_first = {stem for word, stem in stems.items() if word in self.tables[0]}
-        for side, rival in ((head - tail, tail - head), (tail - head, head - tail)):
-            terms = {word for word, stem in stems.items() if stem in side}
-            if side.isdisjoint(of_first) and not rival.isdisjoint(of_first):
-                is_there = any(terms <= table.keys() for table in self.tables[1:JUDGED])
-                return terms if is_there else set()
-        return set()
 
     def _folder_names(self) -> set[str]:
         """Return the words by which the question names a folder, where the paths first differ.
@@ -241,9 +216,7 @@ class Words:
         """The places of the first hits about several things of one name, as `namesakes_of`.
 
         They have the same words of the question: all, or its names at least, since any other may be
-        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these. With
-        all of its words, they may be less alike, see `cases_of`; their titles are one, or have one
-        of these words each.
+        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these.
         """
         if self.family is not None or not self.content:
             return []
@@ -258,17 +231,10 @@ class Words:
         places = [at for at, words in enumerate(bags) if words == bags[0]]
         if len(places) == 1:
             return []
-        texts = [self.hits[at].text for at in places]
         titles = [self.hits[at].about.title.casefold() for at in places]
-        hints = [any(word.casefold() in title for word in terms) for title in titles]
-        is_one_title = len({*titles}) == 1
-        if not is_one_title and not all(hints):  # they tell what else the hits are about
-            return []
-        alike: tuple[int, ...] = ()
-        if is_one_title and not hints[0]:
-            alike = namesakes_of(texts, language)
-        if not alike and self.content.keys() <= bags[0]:
-            alike = cases_of(self.phrasing.text, texts, language)
+        if len({*titles}) > 1 or any(word.casefold() in titles[0] for word in terms):
+            return []  # they tell what else the hits are about
+        alike = namesakes_of([self.hits[at].text for at in places], language)
         return [places[at] for at in alike]
 
     @property
@@ -281,17 +247,6 @@ class Words:
         if not matcher("follows", language, "cases").search(question):
             return False
         return not matcher("order", language, "cases").search(self.hits[0].text)
-
-    @property
-    def states_nothing(self) -> bool:
-        """True if the first hit has its words where it states nothing, and no other states them."""
-        language = self.phrasing.language
-        terms = self.content.keys() & self.tables[0].keys()
-        if not states_nothing(self.phrasing.text, self.hits[0].text, language):
-            return False
-        behind = zip(self.hits[1:JUDGED], self.tables[1:JUDGED], strict=False)
-        rivals = [hit.text for hit, table in behind if terms <= table.keys()]
-        return all(states_nothing(self.phrasing.text, text, language) for text in rivals)
 
     @cached_property
     def _strangers(self) -> list[str]:
@@ -317,36 +272,11 @@ class Words:
             word
             for word in self._strangers
             if word in names
-            and word.casefold() not in asides(phrasing.language)
             and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
         }
         if absent:
             absent -= _equivalents(phrasing.text, self.hits[0].text, phrasing.language)
         return as_written(asking_part(phrasing.text, phrasing.language), absent) if absent else ()
-
-    def misnames(self, rarity: Rarity | None) -> bool:
-        """Return whether the first hit has a name like one of the question's, and none has that.
-
-        "Dr. Hart" is not "Dr. Harte", though both have one stem. A word of no passage that is rare
-        in English is a name as well, "prednisone" beside "Prednisolone", unless it is a spelling.
-
-        `rarity`: see `UEC.rarity`.
-        """
-        if not self.are_counted or self.phrasing.language != ENGLISH:
-            return False
-        words = {word for word in WORD.findall(self.phrasing.text) if word.isalpha()}
-        strangers = [word.casefold() for word in self._strangers if word in words]
-        if rare := [w for w in strangers if rarity(w) >= _NAMES_FROM] if rarity else []:
-            neighbours = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
-            if any(_is_like(name, neighbour) for name in rare for neighbour in neighbours):
-                return True
-        tables = self.tables[:JUDGED]
-        names = [w for w in self.names & words if any(w in table for table in tables)]
-        texts = [letters_once(hit.with_source) for hit in self.hits[:JUDGED]] if names else []
-        return any(
-            not any(lexical.has_words(text, [letters_once(word)]) for text in texts)
-            for word in names
-        )
 
     @property
     def of_first(self) -> float:
@@ -361,18 +291,6 @@ class Words:
         total = max(sum(self.idf.get(word, 0.0) for word in terms), 1e-9)
         tables = self.tables[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in terms if w in table) / total for table in tables]
-
-
-@lru_cache(4096)
-def _is_like(name: str, rival: str) -> bool:
-    """Return whether most of the letters of two names are the same, in a row.
-
-    One that ends with the other is a kind of it, and with the same consonants it is a spelling.
-    """
-    if len(rival) < _ALIKE or name.endswith(rival) or consonants(name) == consonants(rival):
-        return False
-    overlap = SequenceMatcher(None, name, rival, autojunk=False).find_longest_match().size
-    return overlap >= max(_ALIKE, min(len(name), len(rival)) / 2)
 
 
 def contractions(text: str) -> set[str]:
