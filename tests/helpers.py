@@ -26,7 +26,7 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.ensemble_file import pack, unpack
-from uec_rag.retrieval.query import Phrasing
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.search import find
 from uec_rag.stores.local.contents import sum_of
 

@@ -36,9 +36,10 @@ from uec_rag.confidence.outline import Node, features, underspecified
 from uec_rag.confidence.readings import Reading, readings
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.assess import assess
 from uec_rag.retrieval.hits import Result
-from uec_rag.retrieval.query import Phrasing, Query
+from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import find
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")

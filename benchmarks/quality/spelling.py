@@ -7,7 +7,7 @@ mistake, and as they are of other collections. Where no passage has a word and s
 one, a softmax over the word and the near ones is fitted; a mistake has the weight `RATE`, a word as
 it is the rest. Mistakes are missing, added, swapped and other letters (4 : 2 : 2 : 2), but never
 the first letter.
-Printed are the weights in `uec_rag.retrieval.words` and `uec_rag.encoders.lexical.near_words`, and
+Printed are the weights in `uec_rag.evidence.words` and `uec_rag.encoders.lexical.near_words`, and
 what four folds of collections that were not fitted on make of mistyped and of correct words.
 """
 
@@ -28,8 +28,8 @@ from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
 from uec_rag.encoders.lexical import key_of, keys_of, near_words, stem_of
+from uec_rag.evidence.words import names_in
 from uec_rag.retrieval.spelling import _SPELLABLE, _UNUSUAL
-from uec_rag.retrieval.words import names_in
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
 SETS += ",tydiqa_goldp_en,squad_sample,boolq_dev"

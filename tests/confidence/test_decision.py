@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.decision import Criteria, Evidence, LogOdds, decide
+from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -128,39 +128,6 @@ def test_decisions_are_equal_whatever_their_numbers_and_not_whatever_they_say():
     assert replace(one, **numbers, closest=TWO, lacking=("a",), caveat="b", code="") == one
     for said in ("action", "reason", "readings", "unfamiliar", "advice", "searched_as"):
         assert replace(one, **{said: TWO if said == "readings" else "clarify"}) != one
-
-
-@pytest.mark.parametrize(
-    ("evidence", "told"),
-    [
-        (
-            LogOdds((1, 2, 3, 0.5, 0), (-1, 0, 0, -0.75, 0.2, -2), -1.26, 0.8, ("Ada", "12")),
-            [
-                "agreement: nearness of the first hit by all models: -0.8",
-                "words: one hit has 50% of the question's: +0.2",
-                "names: Ada and 12 are in no hit: -2.0",
-                "against it: the first hit lacks what the question names: -1.3",
-                "against it: nothing tells which hit is meant: times 0.80",
-            ],
-        ),
-        (
-            LogOdds((1, 2, 3, 1, 1), (-1, 0, 0, 0.5, 0.2, 0.3), -0.04, 1, ()),
-            [
-                "agreement: nearness of the first hit by all models: +0.5",
-                "words: one hit has 100% of the question's: +0.2",
-                "names: none is missing: +0.3",
-            ],
-        ),
-        (  # in which no word is counted
-            LogOdds((1, 2, 3, -1, -1), (-1, 0, 0, 0.5, 0, 0), 0, 1, ()),
-            ["agreement: nearness of the first hit by all models: +0.5"],
-        ),
-    ],
-)
-def test_evidence_is_told_a_line_for_each_part_that_counts(evidence, told):
-    first, *lines = evidence.lines
-    assert first == "usual question: -1.0"
-    assert lines[2:] == told
 
 
 GERMAN = {

@@ -15,12 +15,8 @@ from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
     Features,
-    counterevidence,
-    doubt_of_statement,
     features,
     fit_logistic,
-    learned_ratios,
-    log_likelihood_ratio,
     shift_prior,
     shipped_model,
     sigmoid,
@@ -236,17 +232,6 @@ def test_recalibration_to_labels_of_one_kind_goes_a_part_of_the_way():
         assert 0.05 < after.mean() < 0.95
 
 
-def test_a_statement_is_doubted_for_what_it_lacks_and_less_if_it_stands_apart():
-    plain = doubt_of_statement(2.0, (0, 0, 0), 0.2)
-    assert plain < 0
-    assert doubt_of_statement(2.0, (0, 0, 0), 0.4) > plain
-    assert all(doubt_of_statement(2.0, lacks, 0.2) < plain for lacks in np.eye(3))
-    learned = learned_ratios()
-    alone = 2 * learned["score"] + learned["stated"] - 2
-    assert doubt_of_statement(2.0, (0, 0, 0), 0.0) == pytest.approx(alone)
-    assert doubt_of_statement(-9.0, (0, 0, 0), 9.0) == 0
-
-
 def hits(seed: int, rows: int, count: int) -> np.ndarray:
     logits = np.random.default_rng(seed).normal(0, 4, (rows, count)).astype(np.float32)
     return -np.sort(-logits, axis=1)
@@ -359,20 +344,3 @@ def test_it_knows_a_clear_answer_from_none(kind):
         sure.append(model.probabilities(seen))
     assert sure[0].confidence[0] > 0.7
     assert sure[1].confidence[0] < 0.4
-
-
-@pytest.mark.parametrize("kind", ["unnamed", "outside"])
-def test_a_name_that_most_of_a_corpus_lacks_is_little_evidence(kind):
-    most, many, few = (log_likelihood_ratio(kind, share) for share in (0.99, 0.6, 0.1))
-    assert few < many < most < 0
-    assert most > -0.3 or kind == "outside"
-
-
-def test_another_of_the_first_texts_may_stand_in_at_the_cost_of_its_similarity():
-    near, far = (
-        counterevidence(np.array(logits), [-3.0, 0.0]) for logits in ([3.0, 2.5], [3.0, 1.0])
-    )
-    assert near == pytest.approx(-0.5)
-    assert far == pytest.approx(-2.0)
-    assert counterevidence(np.array([3.0, 1.0]), [-1.0, 0.0]) == -1.0
-    assert counterevidence(np.array([3.0, 1.0]), [0.0, -1.0]) == 0.0

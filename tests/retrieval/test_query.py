@@ -12,7 +12,8 @@ from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.query import Phrasing, Query, in_context, phrasings, turns_of
+from uec_rag.questions.phrasing import Phrasing
+from uec_rag.retrieval.query import Query, in_context, phrasings, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",

@@ -20,9 +20,9 @@ from uec_rag.confidence.model import NEAREST, READ, Examples
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.learn import labelled_examples, without_answers
-from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.search import find
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore

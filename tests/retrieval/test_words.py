@@ -1,7 +1,5 @@
 """Words as a member of an ensemble, from indexing to the hits' metadata."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -17,9 +15,9 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
+from uec_rag.evidence.words import Words
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.query import Phrasing
-from uec_rag.retrieval.words import Words
 from uec_rag.stores.passage import Passage
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -139,27 +137,6 @@ def test_a_code_that_vectors_miss_is_found_by_its_letters():
 
 
 @pytest.mark.parametrize(
-    ("question", "lacks"),
-    [
-        ("install it on borg", True),  # the name of a folder, in any case
-        ("How do I install Web?", True),  # a name
-        ("a web clipper for it", True),
-        ("point it at a web address", False),  # of "Web clipper", one word
-        ("change the guide", False),  # a folder where the paths do not differ yet
-    ],
-)
-def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, lacks):
-    sources = [f"guide/{name}/start.md" for name in ("restic", "borg", "Web clipper")]
-    passages = [
-        Passage(str(place), "It starts.", {"source": source})
-        for place, source in enumerate(sources)
-    ]
-    rarity = dict.fromkeys(question.rstrip("?").split(), 3.0)
-    words = Words(Phrasing(question), passages, [{}] * 3, rarity, 100)
-    assert (words.lacks()[0] < -1) == lacks
-
-
-@pytest.mark.parametrize(
     ("question", "content"),
     [
         ("Where's Mary Shelley's grave?", {"Mary", "Shelley", "grave"}),
@@ -172,26 +149,6 @@ def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, l
 def test_what_an_apostrophe_joins_to_a_word_is_no_word_of_content(question, content):
     words = Words.match(Phrasing.of(question), [Passage("a", "a text")], 1)
     assert words.content.keys() == content
-
-
-def words_of(question, *texts):
-    """The words of a question in hits, counted in all passages."""
-    hits = [Passage(str(number), text) for number, text in enumerate(texts)]
-    return replace(Words.match(Phrasing.of(question), hits, 100), are_counted=True)
-
-
-@pytest.mark.parametrize(
-    ("texts", "gaps"),
-    [
-        (["Ada opens the mill.", "Bert opens the shop."], (False, False, False)),
-        (["Ada opens the shop.", "Ada opens the yard."], (True, False, False)),
-        (["Ada opens the shop.", "Bert opens the mill."], (True, False, True)),
-        (["Bert opens the mill.", "Ada opens the shop."], (True, True, True)),
-        (["Ada opens the shop. " * 40], None),  # no statement
-    ],
-)
-def test_a_statement_lacks_a_word_or_a_name_or_has_it_beside_one_that_it_lacks(texts, gaps):
-    assert words_of("When does Ada open the mill?", *texts).gaps() == gaps
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from itertools import product
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, LONGEST_STATEMENT, SPACELESS
+from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, is_statement
 from uec_rag.encoders.lexical import stem_of
 
 _ALIKE, _SHARED = 0.4, 3  # the share and the number of words that two statements alike share
@@ -47,7 +47,7 @@ def changes_subject(question: str, rewrite: str, texts: Iterable[str]) -> bool:
     dropped &= {token for text in bodies for token in _tokens(text)}
     if any(word[0].isdigit() for word in dropped) and any(word[0].isdigit() for word in gains):
         return True
-    statements = [_tokens(text) for text in bodies if len(text) <= LONGEST_STATEMENT]
+    statements = [_tokens(text) for text in bodies if is_statement(text)]
     titles = [_tokens(text.strip().partition("\n")[0]) for text in bodies]
     for lines, are_alike in ((statements, _are_alike), (titles, _are_titles)):
         ours = [line for line in lines if not dropped.isdisjoint(line)]

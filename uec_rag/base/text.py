@@ -38,13 +38,13 @@ MARKDOWN = (".md", ".markdown", ".mdx")
 LONGEST_ASKED = 4096
 """The number of characters up to which a text is looked at as something that a user says."""
 
-LONGEST_STATEMENT = 400
-"""The number of characters up to which a text may be one of statements alike."""
+_LONGEST_STATEMENT, _WIDTH = 400, 4  # letters; those that a character without spaces stands for
 
 SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 """A pattern of the characters in scripts without spaces between words."""
 
 HAS_SPACELESS = regex.compile(SPACELESS)
+_SPACELESS_RUN = regex.compile(f"{SPACELESS}+")
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # equal to WORD for ASCII texts, but faster
 # A mark before white space or, in Chinese and Japanese, before anything; or a blank line.
@@ -111,6 +111,20 @@ _GENERAL = (
 )
 GENERAL_TITLES = frozenset(_GENERAL.split("|"))
 """Titles of sections of any document, which do not tell what it is about."""
+
+
+def is_statement(text: str) -> bool:
+    """Return whether a text is short enough to be one of statements alike: some seventy words.
+
+    Examples
+    --------
+    >>> [is_statement(text) for text in ("A lamp costs 9 euros.", "lamp " * 99, "灯" * 150)]
+    [True, False, False]
+    """
+    length = len(text)
+    if length <= _LONGEST_STATEMENT and not text.isascii():
+        length += (_WIDTH - 1) * sum(map(len, _SPACELESS_RUN.findall(text)))
+    return length <= _LONGEST_STATEMENT
 
 
 ADDRESS = regex.compile(

@@ -12,7 +12,7 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.model import ANSWER_ABOVE
+from uec_rag.confidence.model import ANSWER_ABOVE, PLAUSIBLE
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -30,12 +30,6 @@ from uec_rag.questions.languages import (
 )
 
 Action = Literal["answer", "clarify", "abstain"]
-
-PLAUSIBLE = 0.1
-"""P(the corpus answers the query) below which nothing that was found is near.
-
-Above it, a question whose passage was found in other words may be among those that get no answer.
-"""
 
 _OFF_TOPIC = 1e-3  # P(the corpus answers the query) below which it is off the subject, as "Thanks!"
 _COST = 0.5  # of asking back in vain, if that of leaving an answerable question unanswered is 1
@@ -319,8 +313,7 @@ def decide(evidence: Evidence, criteria: Criteria = USUAL) -> Decision:
     elif is_open and len(evidence.readings) != 1:
         action, code = "clarify", "underspecified"
     elif evidence.confidence > criteria.threshold:
-        # Else a name that no passage has, so that the nearest is another's, or one of several.
-        if not (evidence.lacking or is_open):
+        if not is_open:  # else it is one of several
             action, code = "answer", "answered"
     elif in_corpus < PLAUSIBLE:
         code = "off_topic" if in_corpus < _OFF_TOPIC else "no_answer"
@@ -400,41 +393,26 @@ class LogOdds:
 
     Attributes
     ----------
-    features : tuple of 3 + W floats
-        `uec_rag.confidence.model.Features.in_corpus`.
     contributions : tuple of 4 + W floats
         What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.contributions`.
-    against : float
-        What the first hits add that lack what the question names.
-    meant : float
-        P(the first hits are those that the question means), by which the probability is multiplied.
-    missing : tuple of str
-        The words of the question that none of its first hits has.
+    evidence : mapping of str to float
+        The value of each row of `uec_rag.evidence.EVIDENCE`.
+    words : tuple of str
+        What these rows tell, a line for each.
     """
 
-    features: tuple[float, ...]
     contributions: tuple[float, ...]
-    against: float
-    meant: float
-    missing: tuple[str, ...]
+    evidence: Mapping[str, float]
+    words: tuple[str, ...]
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The parts in words, a line for each."""
-        (coverage, names), (base, *parts) = self.features[-2:], self.contributions
-        lacked = " and ".join(self.missing) or "a name"
-        verb = "are" if len(self.missing) > 1 else "is"
-        naming = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
-        rows = [
+        base, *parts = self.contributions
+        rows = (
             "first hit: how far it stands out from the others",
             "nearness: of the first hit, by the model that finds it nearest",
             "agreement: nearness of the first hit by all models",
-            f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
-            naming if names >= 0 else "",
-        ]
-        lines = [f"{text}: {value:+z.1f}" for text, value in zip(rows, parts, strict=True) if text]
-        if against := round(self.against, 1):
-            lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
-        if self.meant < 1:
-            lines.append(f"against it: nothing tells which hit is meant: times {self.meant:.2f}")
-        return (f"usual question: {base:+z.1f}", *lines)
+        )
+        lines = [f"{text}: {value:+z.1f}" for text, value in zip(rows, parts, strict=False)]
+        return (f"usual question: {base:+z.1f}", *lines, *self.words)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, LONGEST_STATEMENT, SPACELESS, without_markup
+from uec_rag.base.text import HAS_SPACELESS, SPACELESS, is_statement, without_markup
 from uec_rag.questions.languages import (
     ENGLISH,
     MONTHS,
@@ -97,7 +97,7 @@ def labels_of(
     if len(texts) < 2:
         return [*files] if all(files) and files else _quotes(texts)
     ways = [_headings(texts), _files(files), _values(metadatas)]
-    if all(len(text) <= LONGEST_STATEMENT for text in texts):
+    if all(map(is_statement, texts)):
         ways = [_leads(texts), _phrases(texts, question, language), *ways]
     return next((labels for labels in ways if _are_distinct(labels, len(texts))), _quotes(texts))
 

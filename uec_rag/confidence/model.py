@@ -36,7 +36,7 @@ their kinds is highest with 12, by 0.003 at most.
 """
 
 WORDS = ("coverage", "names")
-"""The names of the evidence that the question's words are; see `retrieval.words.word_evidence`."""
+"""The names of the evidence of words with weights of its own, the first of `uec_rag.evidence`."""
 
 EVEN, NEARLY = 0.5, 0.9
 """A probability or share above which something is rather so than not, and one that is most."""
@@ -48,9 +48,18 @@ ANSWER_ABOVE = 0.5
 """The confidence above which a question is answered, unless a gate says otherwise.
 
 It is what a wrong answer costs: here as much as one that is handed over; of short statements, as
-much as one and a half, which `doubt_of_statement` was learned with. On the twelve manuals a higher
+much as one and a half, which their evidence was learned with. On the twelve manuals a higher
 one gains 0.002 at most, and loses follow-ups; see docs/decisions.md.
 """
+
+PLAUSIBLE = 0.1
+"""P(the corpus answers the query) below which nothing that was found is near.
+
+Above it, a question whose passage was found in other words may be among those that get no answer.
+"""
+
+NEAR = 0.15
+"""P(the corpus answers the query) down to which words lower it: they make an answer uncertain."""
 
 LEAST_SHARE = 1e-4
 """The distance from 0 and 1 at which shares are kept, so that their log odds are finite."""
@@ -74,9 +83,9 @@ class Features:
     relevance : array, shape (n, k, 2)
         Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
     against : array, shape (n,)
-        What `counterevidence` adds to the log odds that the corpus has an answer.
+        What words add to the log odds that the corpus has an answer, see `uec_rag.evidence`.
     meant : array, shape (n,)
-        P(the first hits are those that the question means), see `counterevidence.is_first_meant`.
+        P(the first hits are those that the question means), see there.
     """
 
     in_corpus: FloatArray
@@ -206,12 +215,6 @@ class Calibrator(Record):
             score = score + extra
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
-
-    def scores(self, features: FloatArray) -> FloatArray:
-        """Compute log odds before the Platt scaling, shape (...), from features (..., F)."""
-        logits = self.logits(features)
-        scores: FloatArray = (logits - np.float32(self.offset)) / np.float32(self.slope)
-        return scores
 
     def contributions(self, features: Sequence[float]) -> list[float]:
         """Compute what the mean and each of F features add to the log odds, 1 + F numbers."""
@@ -469,7 +472,9 @@ class ConfidenceModel(Record):
             Share of the questions that the corpus does not answer, if known. The odds of
             `in_corpus` are shifted from the share that the model was learned with.
         """
+        by_nearness = sigmoid(self.in_corpus.logits(features.in_corpus))
         in_any = sigmoid(self.in_corpus.logits(features.in_corpus, features.against))
+        in_any = np.maximum(in_any, np.minimum(by_nearness, np.float32(NEAR)))
         if unanswerable is not None:
             in_any = shift_prior(in_any, self.unanswerable, unanswerable)
         logs: FloatArray = np.log(np.arange(1, features.found.shape[1] + 1, dtype=np.float32))
@@ -571,82 +576,3 @@ def shipped_model(
         ("unfitted").
     """
     return ConfidenceModel.restore(shipped("shipped.json")[kind])
-
-
-@cache
-def learned_ratios() -> dict[str, float]:
-    """Return the log likelihood ratios of rare lacks, and the numbers of `is_first_meant`."""
-    return {name: float(value) for name, value in shipped("counterevidence.json").items()}
-
-
-def log_likelihood_ratio(kind: Literal["unnamed", "outside"], share: float) -> float:
-    """Return what it adds to the log odds of an answer that the first hit lacks a name.
-
-    It was learned by `benchmarks/quality/counterevidence.py`, as a ratio a of likelihoods where the
-    lack is rare. It tells the less, the more passages lack the name: with a share b of them,
-    P(lack | no answer) is b and P(lack | an answer) is a b / (a b + 1 - b).
-
-    Parameters
-    ----------
-    kind : {"unnamed", "outside"}
-        Whether the name is any, or that of a folder.
-    share : float
-        b, from 0 to 1.
-    """
-    ratio = math.exp(learned_ratios()[kind])
-    return math.log(ratio / (ratio * share + 1 - share))
-
-
-def counterevidence(logits: FloatArray, lacks: Sequence[float]) -> float:
-    """Compute what the first hits of a question add to the log odds of an answer.
-
-    Another of the first texts may stand in for the first one: it costs what it is less similar.
-
-    Parameters
-    ----------
-    logits : array, shape (m,)
-        The logits of different texts, best first, divided by the temperature.
-    lacks : sequence of float
-        The log likelihood ratio of the names that each of the first texts lacks, 0 if none.
-    """
-    if not lacks[0]:  # as nearly always
-        return 0.0
-    return max(float(logits[at] - logits[0]) + lack for at, lack in enumerate(lacks))
-
-
-def doubt_of_statement(score: float, lacks: Sequence[float], gap: float) -> float:
-    """Compute what is against a statement as an answer, in log odds, at most 0.
-
-    A statement on a thing alike is as near as the right one would be, so that nearness says less of
-    statements than of longer texts. Learned by `benchmarks/quality/statements.py`.
-
-    Parameters
-    ----------
-    score : float
-        The log odds of an answer by nearness and words, before any Platt scaling.
-    lacks : sequence of 3 floats
-        What it lacks of the question, see `uec_rag.retrieval.words.Words.gaps`.
-    gap : float
-        By how much it is nearer than the second hit, as a share of its similarity.
-    """
-    learned = learned_ratios()
-    names = ("lacks_word", "lacks_name", "replaces")
-    against = sum(learned[name] * lack for name, lack in zip(names, lacks, strict=True))
-    odds = learned["score"] * score + learned["apart"] * gap + learned["stated"] + against
-    return min(odds - score, 0.0)
-
-
-def is_first_meant(gap: float, *, resembles: bool) -> bool:
-    """Return whether the first of hits alike is likely meant by a word that none of them has.
-
-    It is if it is nearer than any other by enough: by another name for what is in it.
-
-    Parameters
-    ----------
-    gap : float
-        By how much it is nearer than the second hit, as a share of its similarity.
-    resembles : bool
-        Whether it alone has a word like the one that is lacking.
-    """
-    learned = learned_ratios()
-    return learned["gap"] * gap + learned["resembles"] * resembles > learned["least"]

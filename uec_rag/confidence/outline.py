@@ -31,16 +31,16 @@ from uec_rag.base.text import (
     FUNCTION_WORDS,
     GENERAL_TITLES,
     HAS_SPACELESS,
-    LONGEST_STATEMENT,
     PAGE,
     About,
+    is_statement,
     path_names,
     path_parts,
     split_words,
     stems,
     without_number,
 )
-from uec_rag.confidence.model import LEAST_SHARE, NEARLY, Calibrator, learned_ratios, shipped
+from uec_rag.confidence.model import LEAST_SHARE, NEARLY, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 from uec_rag.questions.languages import ENGLISH
 
@@ -191,7 +191,7 @@ class Outline:
 
     def are_statements(self, rows: Sequence[int]) -> bool:
         """Return whether some hits are short, as those of a list of rules or prices."""
-        return all(len(self.texts[row]) <= LONGEST_STATEMENT for row in rows)
+        return all(is_statement(self.texts[row]) for row in rows)
 
     def _tells(self, groups: Sequence[Sequence[int]], depth: int) -> bool:
         """Return whether the names of some children tell what is below them.
@@ -457,7 +457,7 @@ def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tup
     node = outline.split()
     unsaid = underspecified(features(question, node, turns))
     if not any(outline.titles) and outline.are_statements(range(len(outline.texts))):
-        ratio = math.exp(learned_ratios()["several"])
+        ratio = math.exp(shipped("readings.json")["statements"])
         unsaid = ratio * unsaid / (1 - unsaid + ratio * unsaid)
     return unsaid, node
 

@@ -25,11 +25,11 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import lowest_threshold
 from uec_rag.documents.questions import questions_of
 from uec_rag.evaluation.evaluate import share_of
+from uec_rag.evidence.words import names_in
 from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.retrieval.gate import WRONG, Gate
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.words import names_in
 from uec_rag.stores.base import MOST_EXAMPLES, Filter
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Literal, cast
 
@@ -14,26 +14,18 @@ import numpy as np
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.loops import check_cancelled
-from uec_rag.base.text import SOURCE_KEYS, first_value, split_words, stems
 from uec_rag.confidence.decision import Decision, Evidence, decide
 from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
-from uec_rag.questions.languages import Code, function_words, sentence
+from uec_rag.questions.languages import Code, sentence
+from uec_rag.questions.phrasing import HALVES, Phrasing
 from uec_rag.retrieval.assess import assess
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, without_findings
 from uec_rag.retrieval.pending import Pending
-from uec_rag.retrieval.query import (
-    HALVES,
-    Phrasing,
-    Query,
-    Request,
-    in_context,
-    latest_whole,
-    phrasings,
-)
+from uec_rag.retrieval.query import Query, Request, in_context, phrasings
 from uec_rag.retrieval.search import Method, Ranking, Rivals, find
 from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter, Searched
@@ -210,49 +202,22 @@ def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
     it is answered confidently and clear, unless what else there is is the rest of its message,
     which is seldom on the subject.
     """
-    floor, scored = 0.0 if query.is_part else SURE, list[tuple[bool, float, Ranking]]()
-    carried = (ranking.phrasing for ranking in candidates if ranking.phrasing.role == "carried")
-    goes_on = next(carried, None)
+    floor, scored = 0.0 if query.is_part else SURE, list[tuple[float, float, Ranking]]()
     for ranking in candidates:
         if (phrasing := ranking.phrasing).role in HALVES:
             continue
         # What is near for sure is compared by how near, whatever else it may mean.
         unsaid = ranking.ambiguity[0] * (1.0 if phrasing.turns else ranking.unsure)
         is_clear = ranking.ambiguity[0] < ranking.block.method.clarify_from
-        tells = goes_on is None or _tells(ranking, query, goes_on)
+        tells = not ranking.words.lacks_goal
         is_whole = phrasing.role == "alone" or (phrasing.role == "carried" and tells)
-        if is_whole and ranking.nearness > floor and is_clear:
+        if is_whole and ranking.confidence > floor and is_clear:
             return ranking
         # P(it says what it means, and the first texts answer it), as if independent.
-        scored.append((tells, ranking.nearness * (1 - unsaid) * phrasing.prior, ranking))
+        # What no passage has is told as the question about it.
+        rank = 1.0 if tells else 0.5 * (phrasing.role == "carried")
+        scored.append((rank, ranking.confidence * (1 - unsaid) * phrasing.prior, ranking))
     return max(scored, key=itemgetter(0, 1))[-1]
-
-
-def _tells(ranking: Ranking, query: Query, goes_on: Phrasing) -> bool:
-    """Return whether the first hit has what a follow-up goes on to.
-
-    It has not if its title or source has words that this takes the place of, and none of this; nor
-    if it has the number that this is, but not of the same thing: "3 pm", not "ward 3". Of "there",
-    it has to have the place.
-    """
-    text, hit = ranking.phrasing.text, ranking.passages[0]
-    target = goes_on.text if text == query.text else text
-    after = stems(target)
-    before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
-    goal, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
-    if {*split_words(query.text)} - {*split_words(goes_on.text)} == {"there"}:
-        goal = stems(goes_on.text) - stems(query.text)  # the place, of which it asks
-    is_about_before = bool(about & (before - after)) and not about & goal
-    if is_about_before or stems(hit.with_source).isdisjoint(goal):
-        return False
-    words, small = split_words(target.casefold()), function_words(goes_on.language)
-    counted = {
-        (noun, number)
-        for noun, number in pairwise(words)
-        if number.isdigit() and number in goal - {noun} and noun not in small
-    }
-    pairs = pairwise(split_words(hit.with_source.casefold()))
-    return goal != {number for _, number in counted} or not counted.isdisjoint(pairs)
 
 
 def cover(

@@ -17,8 +17,10 @@ from uec_rag.confidence.model import (
     UNLIKELY,
     WORDS,
     Probabilities,
+    log_odds,
 )
 from uec_rag.confidence.readings import Reading
+from uec_rag.evidence.table import EVIDENCE, tell
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import HANDED, Hit, Result, own_copy
 from uec_rag.retrieval.query import Query
@@ -26,6 +28,7 @@ from uec_rag.retrieval.search import Ranking
 from uec_rag.stores.passage import Passage
 
 _RANKED = 100  # ranks beyond this are not known
+_TOLD = 0.05  # log odds below which a part is told as nothing
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -183,13 +186,13 @@ def numbers_of_encoders(
 
 def log_odds_of(ranking: Ranking) -> LogOdds:
     """Return the parts of the log odds that the documents answer a question."""
-    model, features = ranking.block.method.model.in_corpus, ranking.features
-    numbers = features.in_corpus[0].tolist()
+    model, values = ranking.block.method.model.in_corpus, ranking.evidence
+    features = ranking.features
+    parts = model.contributions(features.in_corpus[0].tolist())
     against = model.slope * float(features.against[0])
-    return LogOdds(
-        tuple(numbers),
-        tuple(model.contributions(numbers)),
-        against,
-        float(features.meant[0]),
-        ranking.words.missing,
-    )
+    total = float(log_odds(ranking.probabilities.in_corpus)[0])
+    words = tell(values, parts[-len(WORDS) :], ranking.words.missing)
+    if (rest := total - sum(parts) - against) > _TOLD:
+        words.append(f"near all the same: words say no more against it: {rest:+.1f}")
+    names = (row.name for row in EVIDENCE)
+    return LogOdds(tuple(parts), dict(zip(names, values, strict=True)), tuple(words))

@@ -41,7 +41,7 @@ from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.refit import Refit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
-from uec_rag.retrieval.query import Phrasing
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.search import Method, find
 from uec_rag.stores.base import Searched
 from uec_rag.stores.local import LocalStore

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
 from uec_rag.base.checks import as_list, as_strings
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.records import cached_property
-from uec_rag.base.text import SENTENCE_END
+from uec_rag.base.text import SENTENCE_END, split_words, stems
 from uec_rag.confidence.replies import (
     Within,
     chosen_ids,
@@ -28,6 +28,7 @@ from uec_rag.confidence.replies import (
 )
 from uec_rag.questions import answers, grammar, messages
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
+from uec_rag.questions.phrasing import Goal, Phrasing, Role
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of
@@ -386,50 +387,6 @@ def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[st
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 
-Role: TypeAlias = Literal[
-    "written", "spelled", "half", "possible_half", "alone", "carried", "latest"
-]
-
-HALVES: tuple[Role, ...] = ("half", "possible_half")
-"""The roles of the questions that a question may be at once."""
-
-
-@dataclass(frozen=True)
-class Phrasing:
-    """A way of asking a question, as it is searched.
-
-    Attributes
-    ----------
-    text : str
-    turns : sequence of str
-        The turns before it that are searched with it, oldest first.
-    role : {"written", "spelled", "half", "possible_half", "alone", "carried", "latest"}
-        As the user wrote it; with the words as the index writes them; one of the two questions that
-        it is, or of which only the documents tell whether it is two; without its turns; the
-        question before, about what a follow-up goes on to; or with the turns since the latest that
-        does not refer back.
-    prior : float
-        How likely it is what was meant, before it is searched.
-    language : str
-        The code of the language to reply in.
-    """
-
-    text: str
-    turns: Sequence[str] = ()
-    role: Role = "written"
-    prior: float = 1.0
-    language: str = ENGLISH
-
-    @classmethod
-    def of(cls, text: str) -> Phrasing:
-        """Return a question as it is written, without turns."""
-        return cls(text, language=language_of(text) or ENGLISH)
-
-    @property
-    def lines(self) -> str:
-        """The turns, followed by the question, one per line."""
-        return "\n".join([*self.turns, self.text])
-
 
 def phrasings(query: Query) -> list[Phrasing]:
     r"""List the ways of asking a question; there is none of a blank text.
@@ -446,10 +403,27 @@ def phrasings(query: Query) -> list[Phrasing]:
     if not query.text.strip():
         return []
     before = language_of("\n".join(query.history)) or ENGLISH
+    ways = [*_ways(query)]
+    carried = next((text for role, text, *_ in ways if role == "carried"), "")
     return [
-        Phrasing(text, turns, role, prior, language_of(text) or before)
-        for role, text, turns, prior in _ways(query)
+        Phrasing(
+            text,
+            turns,
+            role,
+            prior,
+            language_of(text) or before,
+            _goal(query, carried if text == query.text else text) if carried else None,
+        )
+        for role, text, turns, prior in ways
     ]
+
+
+def _goal(query: Query, after: str) -> Goal:
+    """Return what a follow-up goes on to, as the question before asks about it."""
+    before = latest_whole(query.turns)
+    is_there = {*split_words(query.text)} - {*split_words(after)} == {"there"}
+    place = " ".join(stems(after) - stems(query.text)) if is_there else ""
+    return Goal(before, after, place)
 
 
 def _ways(query: Query) -> Iterator[tuple[Role, str, Sequence[str], float]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
@@ -30,31 +30,27 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, own_text, telling_words
 from uec_rag.confidence.model import (
-    EVEN,
     NEAREST,
     READ,
     SURE,
     UNLIKELY,
+    WORDS,
     ConfidenceModel,
     Features,
     Probabilities,
-    counterevidence,
-    doubt_of_statement,
     features,
-    is_first_meant,
-    learned_ratios,
-    log_odds,
     shipped_model,
-    sigmoid,
 )
 from uec_rag.confidence.outline import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.confidence.readings import says_which
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.evidence.family import family_of
+from uec_rag.evidence.table import EVIDENCE, Comparison, weigh
+from uec_rag.evidence.table import weights as evidence_weights
+from uec_rag.evidence.words import Rarity, Words
 from uec_rag.questions.languages import check_language, function_words, sentence
-from uec_rag.retrieval.family import family_of
-from uec_rag.retrieval.query import Phrasing
-from uec_rag.retrieval.words import Rarity, Words
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.base import Filter, Searched, StoreHits
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
@@ -67,6 +63,7 @@ _METHOD = 1
 Raise it with each change by which the same similarities get another confidence.
 """
 
+_HALF = [row.name for row in EVIDENCE].index("half")
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _DEEPEST = 1024  # hits to search for different texts
@@ -104,10 +101,6 @@ class Method:
     rarity: Rarity | None = field(default=None, repr=False, compare=False)
     clarify_from: float = CLARIFY_FROM
 
-    def is_unlike(self, words: Words) -> bool:
-        """Return whether nothing was learned and the first hit lacks most of a question's words."""
-        return self.model.standardised and words.of_first < EVEN
-
     def caveat_in(self, language: str) -> str:
         """Return the caveat in a language; "" if there is none."""
         return sentence(self.caveat[0], language, name=self.caveat[1]) if self.caveat else ""
@@ -136,7 +129,7 @@ def method_of(
 
 @lru_cache(256)
 def _basis(model: str, weights: str | None, version: int, filtered: str) -> str:
-    state = model, weights, learned_ratios(), version, filtered
+    state = model, weights, sorted(evidence_weights().items()), version, filtered
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 
 
@@ -249,8 +242,8 @@ class Ranking:
         The first position of each different text.
     mu : array, shape (m,)
         The mean of the similarity of each hit.
-    doubt : float
-        What is against the first hit as a statement, see `doubt_of_statement`; else 0.
+    evidence : sequence of float
+        The value of each row of `EVIDENCE`.
     features : Features
         The features of confidence.
     probabilities : Probabilities
@@ -265,7 +258,7 @@ class Ranking:
     numbers: NDArray[np.intp]
     distinct: NDArray[np.intp]
     mu: FloatArray
-    doubt: float
+    evidence: Sequence[float]
     features: Features
     probabilities: Probabilities
 
@@ -275,18 +268,9 @@ class Ranking:
         return float(self.probabilities.confidence[0])
 
     @property
-    def nearness(self) -> float:
-        """The confidence without the doubt, by which the ways of asking a question are compared."""
-        if not self.doubt:
-            return self.confidence
-        slope, in_corpus = self.block.method.model.in_corpus.slope, self.probabilities.in_corpus
-        odds = log_odds(in_corpus) - np.float32(slope * self.doubt)
-        return self.confidence * float(sigmoid(odds)[0]) / max(float(in_corpus[0]), 1e-7)
-
-    @property
     def unsure(self) -> float:
-        """The distance of the hits from an answer that is sure, by nearness, from 0 to 1."""
-        return min((1 - self.nearness) / (1 - SURE), 1.0)
+        """The distance of the hits from an answer that is sure, from 0 to 1."""
+        return min((1 - self.confidence) / (1 - SURE), 1.0)
 
     @cached_property
     def ambiguity(self) -> tuple[float, Node]:
@@ -297,7 +281,7 @@ class Ranking:
             unsaid *= self.unsure
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
-            unsaid *= is_vague and not self.block.method.is_unlike(self.words)
+            unsaid *= is_vague and not self.evidence[_HALF]
         elif rows := self.words.namesakes:
             unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(rows)
         elif unsaid >= UNLIKELY and says_which(node):
@@ -393,9 +377,7 @@ def find_block(
 
 def judge(block: Block) -> list[Ranking]:
     """Compute the confidence in the hits of each question of a block."""
-    features = features_of(block)
-    doubts = _doubts(block, features)
-    features = replace(features, against=features.against + doubts)
+    features, evidence = features_of(block)
     probabilities = block.method.model.probabilities(features)
     return [
         Ranking(
@@ -407,7 +389,7 @@ def judge(block: Block) -> list[Ranking]:
             numbers=numbers,
             distinct=distinct,
             mu=block.top.mu[row],
-            doubt=float(doubts[row]),
+            evidence=evidence[row],
             features=features.of_question(row, len(distinct)),
             probabilities=probabilities.of_question(row, len(distinct)),
         )
@@ -515,10 +497,10 @@ def _words_of(
     return Words(phrasing, hits, tables, rarity, size, family=family)
 
 
-def features_of(block: Block) -> Features:
-    """Compute the features of the first different texts of each question, but for the doubts."""
+def features_of(block: Block) -> tuple[Features, list[list[float]]]:
+    """Compute the features of the first different texts of each question, and its evidence."""
     model, fitted, slope = block.method.model, block.method.fitted, block.slope
-    logits, variance, words, against, chances = list[FloatArray](), list[FloatArray](), [], [], []
+    logits, variance, evidence = list[FloatArray](), list[FloatArray](), list[list[float]]()
     similarities = np.zeros((len(block.phrasings), len(block.parts)), dtype=np.float32)
     for row, (phrasing, (_, distinct)) in enumerate(
         zip(block.phrasings, block.copies, strict=True)
@@ -533,56 +515,23 @@ def features_of(block: Block) -> Features:
         mu, similarities[row] = mu[distinct], to_hits[:, 0]
         logits.append((slope * mu + block.offset[row]).astype(np.float32))
         variance.append(slope**2 * block.top.sigma2[row][distinct])
-        words.append(block.words[row].evidence())
-        against.append(counterevidence(logits[row] / model.temperature, block.words[row].lacks()))
-        is_named = not (block.is_elsewhere and block.words[row].absentees)
-        chances.append(meant_by(block.method, block.words[row], mu, is_named=is_named))
-    stacked = stack_rows(logits, -np.inf)
-    return features(
+        gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
+        scaled, is_learned = logits[row] / model.temperature, not model.standardised
+        comparison = Comparison(block.words[row], scaled, gap, is_learned)
+        evidence.append([piece.value(comparison) for piece in EVIDENCE])
+    stacked, values = stack_rows(logits, -np.inf), np.array(evidence, dtype=np.float32)
+    against, meant = zip(*(weigh(of[len(WORDS) :]) for of in evidence), strict=True)
+    computed = features(
         stacked,
         stack_rows(variance, 0.0),
         stacked[:, :1] if model.standardised else member_evidence(block, similarities),
         model.temperature,
-        np.array(words, dtype=np.float32),
+        values[:, : len(WORDS)],
         _competing(block, logits),
         np.array(against, dtype=np.float32),
-        np.array(chances, dtype=np.float32),
+        np.array(meant, dtype=np.float32),
     )
-
-
-def _doubts(block: Block, features: Features) -> FloatArray:
-    """Return what is against the first hit of each question as a statement, see there; else 0."""
-    doubts = np.zeros(len(block.phrasings), dtype=np.float32)
-    scores = block.method.model.in_corpus.scores(features.in_corpus).tolist()
-    for row, (words, score, (_, distinct)) in enumerate(
-        zip(block.words, scores, block.copies, strict=True)
-    ):
-        if lacks := words.gaps():
-            doubts[row] = doubt_of_statement(score, lacks, gap_of(block.top.mu[row][distinct]))
-    return doubts
-
-
-def gap_of(mu: FloatArray) -> float:
-    """Return by how much the first hit is nearer than the second, as a share of its similarity."""
-    return float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
-
-
-def meant_by(method: Method, words: Words, mu: FloatArray, *, is_named: bool = True) -> float:
-    """Compute P(the first hits are those that a question means, if they are near).
-
-    It is 1 but of a family that the question does not tell apart, unless the first of it stands
-    out; of a first hit that is the step before the one that is asked for; and of one without half
-    of the question's words, while nothing was learned.
-
-    `mu`: similarities of the different hits, best first. `is_named`: whether a candidate of a store
-    of someone else has each name of the question, since no other passage can be asked.
-    """
-    is_told, family = not method.is_unlike(words), words.family
-    if family is not None:
-        stands_out = is_first_meant(gap_of(mu), resembles=family.resembles)
-        is_told = is_told and stands_out and not family.operates
-    is_meant = is_told and is_named and not words.leaves_order
-    return 1.0 if is_meant else learned_ratios()["untold"]
+    return computed, evidence
 
 
 def _competing(block: Block, logits: Sequence[FloatArray]) -> FloatArray | None:

@@ -17,22 +17,25 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.text import (
     FUNCTION_WORDS,
     HAS_SPACELESS,
+    SOURCE_KEYS,
     WORD,
     first_difference,
+    first_value,
     path_parts,
+    split_words,
+    stems,
     telling_words,
 )
-from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
+from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, find_dates, letters_in, writing_of
-from uec_rag.questions.languages import ENGLISH, function_words, matcher
-from uec_rag.retrieval.family import (
+from uec_rag.encoders.writing import NOT_ENGLISH, find_dates, writing_of
+from uec_rag.evidence.family import (
     Family,
-    are_statements,
     namesakes_of,
 )
-from uec_rag.retrieval.query import Phrasing
-from uec_rag.retrieval.tokens import tokens_of
+from uec_rag.evidence.tokens import tokens_of
+from uec_rag.questions.languages import ENGLISH, function_words, matcher
+from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -131,75 +134,9 @@ class Words:
         words = {word for table in self.tables[:JUDGED] for word in table}
         return tuple(word for word in self.content if word in terms and word not in words)
 
-    def evidence(self) -> tuple[float, float]:
-        """Compute the `WORDS`: the parts of a question's words that its first hits have; 1 is all.
-
-        - "coverage": the share of the idf of its content words that one hit has, at most.
-        - "names": 1 if a hit has all its names, numbers and identifiers, or there are none; else 0.
-          The only content word of a question counts as a name.
-
-        They are NaN, not known, if no encoder counts words, if the question is in another script
-        than the first hit and not in Latin letters, or if it has no content word.
-        """
-        script, rarity = letters_in(self.phrasing.text), self.content
-        is_foreign = script not in (LATIN, letters_in(self.hits[0].with_source))
-        if not self.are_counted or not rarity or is_foreign:
-            return np.nan, np.nan
-        names = self.names if len(rarity) > 1 else rarity.keys()
-        coverage, has_names = 0.0, False
-        for hit, (bag, implied) in zip(self.hits, self.bags, strict=False):
-            having = [rarity[word] for word in rarity if word in bag]
-            coverage = max(coverage, sum(having))
-            if not has_names and names <= bag:
-                has_names = lexical.has_words(hit.with_source, names - implied)
-        return coverage / sum(rarity.values()), float(has_names)
-
-    def lacks(self) -> list[float]:
-        """Compute what it says of each of the first hits that it lacks a name of the question.
-
-        The more passages have a name, the less a hit lacks it by chance. A product's folder is a
-        name in any case: who asks for it means what is in there. It is a log likelihood ratio, that
-        of the name which tells the most; 0 if no name is missing. Of a later hit with all names, it
-        is the part of the first one's by which it has less of the other words.
-        """
-        rarity, blank = self.content, [0.0] * len(self.hits[:JUDGED])
-        if not self.are_counted or not (terms := rarity.keys() - self.tables[0]):
-            return blank
-        folders, costs = self._folder_names(), dict[str, float]()
-        for word in terms:
-            is_folder = word.casefold() in folders
-            if is_folder or word in self.names:
-                count = (self.size + 1) * np.exp(-rarity[word]) - 0.5
-                share = 1 - min(max(count / self.size, 0.0), 1.0)
-                costs[word] = log_likelihood_ratio("outside" if is_folder else "unnamed", share)
-        if not costs:
-            return blank
-        ratios, highest = list[float](), 0.0
-        for hit, (bag, _) in zip(self.hits, self.bags, strict=False):
-            content = sum(rarity[word] for word in rarity.keys() & bag - costs.keys())
-            highest = highest or max(content, 1e-9)
-            lacks = {w for w in costs.keys() - bag if not lexical.has_words(hit.with_source, [w])}
-            remainder = ratios[0] * max(1 - content / highest, 0.0) if ratios else 0.0
-            ratios.append(min((costs[word] for word in lacks), default=remainder))
-        return ratios
-
-    def gaps(self) -> tuple[bool, bool, bool] | None:
-        """Return what the first of some statements lacks of the question; None of other texts.
-
-        It is whether it lacks a word, whether it lacks a name or number, and whether another of the
-        first hits has a word that it lacks in the place of one that it has.
-        """
-        if not (self.are_counted and self.content and are_statements([h.text for h in self.hits])):
-            return None
-        content, bag = self.content.keys(), self.bags[0][0]
-        missing, shared = content - bag, content & bag
-        replaces = any(
-            missing & table.keys() and shared - table.keys() for table in self.tables[1:JUDGED]
-        )
-        return bool(missing), not missing.isdisjoint(self.names), replaces
-
-    def _folder_names(self) -> set[str]:
-        """Return the words by which the question names a folder, where the paths first differ.
+    @cached_property
+    def folder_names(self) -> set[str]:
+        """The content words by which the question names a folder, where the paths first differ.
 
         In small letters, it has all of the folder's words: the web is not "Web clipper".
         """
@@ -209,7 +146,17 @@ class Words:
         terms = set[str]()
         for words in map(_folder_words, {*folders}):
             terms |= words if words <= content else words & names
-        return terms
+        return {word for word in self.content if word.casefold() in terms}
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the hits."""
+        return [hit.text for hit in self.hits]
+
+    def share_without(self, word: str) -> float:
+        """Return the share of all passages that lack a content word."""
+        count = (self.size + 1) * np.exp(-self.content[word]) - 0.5
+        return float(1 - min(max(count / self.size, 0.0), 1.0))
 
     @property
     def namesakes(self) -> list[int]:
@@ -247,6 +194,32 @@ class Words:
         if not matcher("follows", language, "cases").search(question):
             return False
         return not matcher("order", language, "cases").search(self.hits[0].text)
+
+    @cached_property
+    def lacks_goal(self) -> bool:
+        """True if the first hit has not what a follow-up goes on to.
+
+        It has not if its title or source has words that this takes the place of, and none of this;
+        nor if it has the number that this is, but not of the same thing: "3 pm", not "ward 3". Of
+        "there", it has to have the place.
+        """
+        if (goal := self.phrasing.goal) is None:
+            return False
+        hit, language = self.hits[0], self.phrasing.language
+        before, after = stems(goal.before), stems(goal.after)
+        target = {*goal.place.split()} or (after - before) or after
+        about = stems(f"{hit.about.subject} {first_value(hit.metadata, SOURCE_KEYS)}")
+        is_about_before = bool(about & (before - after)) and not about & target
+        if is_about_before or stems(hit.with_source).isdisjoint(target):
+            return True
+        words, small = split_words(goal.after.casefold()), function_words(language)
+        counted = {
+            (noun, number)
+            for noun, number in pairwise(words)
+            if number.isdigit() and number in target - {noun} and noun not in small
+        }
+        pairs = pairwise(split_words(hit.with_source.casefold()))
+        return target == {number for _, number in counted} and counted.isdisjoint(pairs)
 
     @cached_property
     def _strangers(self) -> list[str]:

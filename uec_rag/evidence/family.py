@@ -17,11 +17,11 @@ from typing import Literal, NamedTuple
 
 import regex
 
-from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
+from uec_rag.base.text import LONGEST_ASKED, is_statement
 from uec_rag.confidence.model import EVEN, NEARLY
 from uec_rag.encoders import writing
+from uec_rag.evidence.tokens import NUMBER, Token, tokens_of
 from uec_rag.questions.languages import ENGLISH, OR, any_of, joints, listed, matcher
-from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
 
 _FEWEST, _FEWEST_OF_STATEMENTS = 3, 2  # members; where all that is read are statements
 _ABBREVIATED = 3  # letters of an abbreviation
@@ -82,9 +82,9 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     (None, None)
     """
     # Long passages, as most are, have no family.
-    if not texts or len(texts[0]) > LONGEST_STATEMENT or len(question) > LONGEST_ASKED:
+    if not texts or not is_statement(texts[0]) or len(question) > LONGEST_ASKED:
         return None
-    short = [text if len(text) <= LONGEST_STATEMENT else "" for text in texts]
+    short = [text if is_statement(text) else "" for text in texts]
     lines = [*map(tokens_of, short, repeat(language))]
     bags = [frozenset([word.stem for word in line]) for line in lines]
     minimum = _FEWEST_OF_STATEMENTS if are_statements(texts) else _FEWEST
@@ -161,7 +161,7 @@ def are_statements(texts: Sequence[str]) -> bool:
 
     In manuals, a few of the texts that a question finds are.
     """
-    short = sum(len(text) <= LONGEST_STATEMENT for text in texts)
+    short = sum(map(is_statement, texts))
     return short >= NEARLY * len(texts)
 
 
@@ -187,7 +187,7 @@ def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ..
     """
     things = dict[int, tuple[Token, ...]]()
     for at, text in enumerate(texts):
-        line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
+        line = tokens_of(text, language) if is_statement(text) else ()
         if all(_are_of_two(line, thing, joints(language)) for thing in things.values()):
             things[at] = line
     return tuple(things) if len(things) > 1 else ()

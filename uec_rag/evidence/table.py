@@ -1,0 +1,379 @@
+"""The table of evidence: what words tell of an answer, a row for each piece, with its weight.
+
+P(a question is answered) is the product of three probabilities: that the passages answer it, that
+the answer is among the first hits, and that these are what is meant. A row of `EVIDENCE` is
+evidence of the first, and adds to its log odds, or of the last. Nothing else that reads words does.
+
+A row comes in if without it three more questions are wrong than right on two kinds of documents, of
+which nobody thought of one when it was written, and goes when that is no longer so:
+`benchmarks.quality.worth` switches each off.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import zip_longest
+from typing import Literal
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import cached_property
+from uec_rag.confidence.model import EVEN, JUDGED, WORDS, sigmoid
+from uec_rag.encoders import lexical
+from uec_rag.encoders.writing import LATIN, letters_in
+from uec_rag.evidence.family import are_statements
+from uec_rag.evidence.words import Words
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A question compared with its different hits: what rows of evidence are computed from.
+
+    Attributes
+    ----------
+    words : Words
+        Those of the question, and which of the hits have them.
+    logits : array, shape (m,)
+        The logits of the hits, best first, divided by the temperature.
+    gap : float
+        By how much the first hit is nearer than the second, as a share of its similarity.
+    is_learned : bool
+        False if the ensemble has no fit.
+    """
+
+    words: Words
+    logits: FloatArray
+    gap: float = 1.0
+    is_learned: bool = True
+
+    @cached_property
+    def shares(self) -> tuple[float, float]:
+        """The `WORDS`: the parts of the question's words that its first hits have; 1 is all.
+
+        - "coverage": the share of the idf of its content words that one hit has, at most.
+        - "names": 1 if a hit has all its names, numbers and identifiers, or there are none; else 0.
+          The only content word of a question counts as a name.
+
+        They are NaN, not known, if no encoder counts words, if the question is in another script
+        than the first hit and not in Latin letters, or if it has no content word.
+        """
+        words, rarity = self.words, self.words.content
+        script = letters_in(words.phrasing.text)
+        is_foreign = script not in (LATIN, letters_in(words.hits[0].with_source))
+        if not words.are_counted or not rarity or is_foreign:
+            return np.nan, np.nan
+        names = words.names if len(rarity) > 1 else rarity.keys()
+        coverage, has_names = 0.0, False
+        for hit, (bag, implied) in zip(words.hits, words.bags, strict=False):
+            coverage = max(coverage, sum(rarity[word] for word in rarity if word in bag))
+            if not has_names and names <= bag:
+                has_names = lexical.has_words(hit.with_source, names - implied)
+        return coverage / sum(rarity.values()), float(has_names)
+
+    @cached_property
+    def lacks(self) -> frozenset[str]:
+        """The content words that the first of some statements lacks; empty of other texts.
+
+        What is spelled or carried by the turns before is there.
+        """
+        words = self.words
+        is_as_written = words.phrasing.role != "spelled" and not words.phrasing.turns
+        if not (is_as_written and words.are_counted and words.content):
+            return frozenset()
+        missing = words.content.keys() - words.bags[0][0]
+        return frozenset(missing if missing and are_statements(words.texts) else ())
+
+
+def coverage(comparison: Comparison) -> float:
+    """Return the share of the question's words that one hit has, see `Comparison.shares`."""
+    return comparison.shares[0]
+
+
+def names(comparison: Comparison) -> float:
+    """Return whether a hit has all names of the question, see `Comparison.shares`."""
+    return comparison.shares[1]
+
+
+def unnamed(comparison: Comparison) -> float:
+    """Return what it says against the first hit that it lacks a name of the question."""
+    words = comparison.words
+    return lowest_ratio(comparison, words.names - words.folder_names, "unnamed")
+
+
+def outside(comparison: Comparison) -> float:
+    """Return what it says against the first hit that it is not in the folder that is named.
+
+    A product's folder is a name in any case: who asks for it means what is in there.
+    """
+    return lowest_ratio(comparison, comparison.words.folder_names, "outside")
+
+
+def lowest_ratio(
+    comparison: Comparison, names: set[str], kind: Literal["unnamed", "outside"]
+) -> float:
+    """Return which part of its weight it tells that the first hit lacks a name; 0 if it lacks none.
+
+    It is that of the name which tells the most. Another of the first hits may stand in for the
+    first: it costs what it is less near and, if it has all names, as much of the first one's ratio
+    as it has less of the other words.
+    """
+    words, rarity = comparison.words, comparison.words.content
+    names = {name for name in names if name in rarity and name not in words.tables[0]}
+    if not (words.are_counted and names):
+        return 0.0
+    costs = {name: log_likelihood_ratio(kind, words.share_without(name)) for name in names}
+    ratios, highest = list[float](), 0.0
+    for hit, (bag, _) in zip(words.hits, words.bags, strict=False):
+        content = sum(rarity[word] for word in rarity.keys() & bag - names)
+        highest = highest or max(content, 1e-9)
+        missing = {w for w in names - bag if not lexical.has_words(hit.with_source, [w])}
+        remainder = ratios[0] * max(1 - content / highest, 0.0) if ratios else 0.0
+        ratios.append(min((costs[word] for word in missing), default=remainder))
+    behind = (comparison.logits[: len(ratios)] - comparison.logits[0]).tolist()
+    ratio = max(map(sum, zip(behind, ratios, strict=True))) if ratios[0] else 0.0
+    return -ratio / weights()[kind]
+
+
+def lacks_word(comparison: Comparison) -> float:
+    """Return whether the first of some statements lacks a word of the question."""
+    return float(bool(comparison.lacks))
+
+
+def lacks_name(comparison: Comparison) -> float:
+    """Return whether the first of some statements lacks a name or number of the question."""
+    return float(not comparison.lacks.isdisjoint(comparison.words.names))
+
+
+def replaces(comparison: Comparison) -> float:
+    """Return whether another statement has what the first lacks, in place of what this has."""
+    words, missing = comparison.words, comparison.lacks
+    shared = words.content.keys() & words.bags[0][0] if missing else set()
+    rivals = (table.keys() for table in words.tables[1:JUDGED])
+    return float(any(missing & rival and shared - rival for rival in rivals))
+
+
+def family(comparison: Comparison) -> float:
+    """Return whether the question does not tell hits alike apart, and the first does not stand out.
+
+    It does if it is nearer than any other by enough: by another name for what is in it.
+    """
+    alike = comparison.words.family
+    if alike is None:
+        return 0.0
+    learned = weights()
+    advance = learned["gap"] * comparison.gap + learned["resembles"] * alike.resembles
+    return float(alike.operates or advance <= learned["least"])
+
+
+def order(comparison: Comparison) -> float:
+    """Return whether the first hit is the step before or after the one that is asked for."""
+    return float(comparison.words.leaves_order)
+
+
+def goal(comparison: Comparison) -> float:
+    """Return whether the first hit lacks what a follow-up goes on to: "And a tablet?"."""
+    return float(comparison.words.lacks_goal)
+
+
+def half(comparison: Comparison) -> float:
+    """Return whether nothing was learned and the first hit lacks most of the question's words."""
+    return float(not comparison.is_learned and comparison.words.of_first < EVEN)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A piece of evidence.
+
+    Attributes
+    ----------
+    name : str
+    of : {"answer", "meant"}
+        The event: that the passages answer, or that the first hits are meant.
+    value : callable
+        Computes it from a comparison: 0 if it says nothing, NaN if it is not known.
+    sign : {1, -1}
+        Whether more of it speaks for the event or against it.
+    learned : str
+        The module of `benchmarks.quality` by which its weight was learned.
+    context : str
+        The set of `benchmarks.quality.worth` in which it can tell.
+    sentence : str
+        What `uec_why` tells.
+    """
+
+    name: str
+    of: Literal["answer", "meant"]
+    value: Callable[[Comparison], float]
+    sign: Literal[1, -1]
+    learned: str
+    context: str
+    sentence: str
+
+
+EVIDENCE = (
+    Row(
+        "coverage",
+        "answer",
+        coverage,
+        *(1, "shipped_confidence", "collections"),
+        "words: one hit has {value:.0%} of the question's",
+    ),
+    Row(
+        "names",
+        "answer",
+        names,
+        *(1, "shipped_confidence", "collections"),
+        "names: {lacking}",
+    ),
+    Row(
+        "unnamed",
+        "answer",
+        unnamed,
+        *(-1, "counterevidence", "variants"),
+        "against it: the first hit lacks a name that the question has",
+    ),
+    Row(
+        "outside",
+        "answer",
+        outside,
+        *(-1, "counterevidence", "folders"),
+        "against it: the first hit is not in the folder that the question names",
+    ),
+    Row(
+        "lacks_word",
+        "answer",
+        lacks_word,
+        *(-1, "evidence", "statements"),
+        "against it: the first hit, a short statement, lacks a word of the question",
+    ),
+    Row(
+        "lacks_name",
+        "answer",
+        lacks_name,
+        *(-1, "evidence", "statements"),
+        "against it: what it lacks is a name or a number",
+    ),
+    Row(
+        "replaces",
+        "answer",
+        replaces,
+        *(-1, "evidence", "statements"),
+        "against it: another hit has what it lacks",
+    ),
+    Row(
+        "family",
+        "meant",
+        family,
+        *(-1, "families", "variants"),
+        "against it: nothing tells which of several hits alike is meant",
+    ),
+    Row(
+        "order",
+        "meant",
+        order,
+        *(-1, "families", "steps"),
+        "against it: the first hit does not say what comes before or after",
+    ),
+    Row(
+        "goal",
+        "meant",
+        goal,
+        *(-1, "families", "follow-ups"),
+        "against it: the first hit lacks what the question goes on to",
+    ),
+    Row(
+        "half",
+        "meant",
+        half,
+        *(-1, "families", "unfitted"),
+        "against it: the first hit lacks half of the question's words, and nothing was learned",
+    ),
+)
+"""All evidence of words. The first rows are the `WORDS`, whose weights are a confidence model's."""
+
+AGAINST = EVIDENCE[len(WORDS) :]
+"""The rows whose weights are the same for all models."""
+
+
+@cache
+def weights() -> Mapping[str, float]:
+    """Return the weight of each row, and the other numbers that rows were learned with.
+
+    Of what is evidence of an answer, it is in log odds; of what is meant, it is the log odds where
+    the row speaks, of which the lowest counts.
+    """
+    file = files("uec_rag.evidence").joinpath("weights.json")
+    learned: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
+    return learned
+
+
+def weigh(values: Sequence[float]) -> tuple[float, float]:
+    """Return what the rows of `AGAINST` add to the log odds of an answer, and P(meant).
+
+    Parameters
+    ----------
+    values : sequence of float
+        The value of each row.
+    """
+    learned, added, lowest = weights(), 0.0, math.inf
+    for row, value in zip(AGAINST, values, strict=True):
+        if not value:
+            continue
+        if row.of == "answer":
+            added += row.sign * learned[row.name] * value
+        else:
+            lowest = min(lowest, row.sign * learned[row.name] * value)
+    return added, 1.0 if lowest == math.inf else float(sigmoid(np.float32([lowest]))[0])
+
+
+def tell(
+    values: Sequence[float], contributions: Sequence[float], missing: Sequence[str]
+) -> list[str]:
+    """Write what each row tells, a line for each that says something.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The value of each row of `EVIDENCE`.
+    contributions : sequence of float
+        What each of the `WORDS` adds to the log odds.
+    missing : sequence of str
+        The words of the question that none of its first hits has.
+    """
+    learned, lines = weights(), list[str]()
+    lacked = f"{' and '.join(missing) or 'a name'} {'are' if len(missing) > 1 else 'is'} in no hit"
+    for row, value, part in zip_longest(EVIDENCE, values, contributions):
+        if math.isnan(value) or (part is None and not value):
+            continue
+        lacking = "none is missing" if value else lacked
+        amount = row.sign * learned[row.name] * value if part is None else part
+        if row.of == "answer":
+            told = f"{amount:+z.1f}"
+        else:
+            told = f"times {1 / (1 + math.exp(-amount)):.2f}"
+        lines.append(f"{row.sentence.format(value=value, lacking=lacking)}: {told}")
+    return lines
+
+
+def log_likelihood_ratio(kind: Literal["unnamed", "outside"], share: float) -> float:
+    """Return the log likelihood ratio of an answer if the first hit lacks a name.
+
+    It was learned by `benchmarks/quality/counterevidence.py`, as a ratio a of likelihoods where the
+    lack is rare. It tells the less, the more passages lack the name: with a share b of them,
+    P(lack | no answer) is b and P(lack | an answer) is a b / (a b + 1 - b).
+
+    Parameters
+    ----------
+    kind : {"unnamed", "outside"}
+        Whether the name is any, or that of a folder.
+    share : float
+        b, from 0 to 1.
+    """
+    ratio = math.exp(-weights()[kind])
+    return math.log(ratio / (ratio * share + 1 - share))
