@@ -24,7 +24,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.model import EVEN, JUDGED, WORDS, sigmoid
+from uec_rag.confidence.model import EVEN, JUDGED, WORDS
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.evidence.family import are_statements
@@ -329,7 +329,7 @@ def weigh(values: Sequence[float]) -> tuple[float, float]:
             added += row.sign * learned[row.name] * value
         else:
             lowest = min(lowest, row.sign * learned[row.name] * value)
-    return added, 1.0 if lowest == math.inf else float(sigmoid(np.float32([lowest]))[0])
+    return added, 1 / (1 + math.exp(-lowest))
 
 
 def tell(

@@ -12,7 +12,8 @@ from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import beside, run_to_end
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.decision import PLAUSIBLE, Criteria, Decision, decide
+from uec_rag.confidence.decision import Criteria, Decision, decide
+from uec_rag.confidence.model import PLAUSIBLE
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Policy
 
