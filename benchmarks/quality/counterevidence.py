@@ -8,7 +8,7 @@ manuals at once, of its own by name ("... in Caddy?") and of another. Counted is
 hit lacks the name where it has the answer to the former, and where the latter is asked: with the
 manuals in folders of their names ("outside"), and with no name in a path ("unnamed").
 
-The log of the ratio of both is written to `uec_rag/confidence/counterevidence.json`, of names such
+The log of the ratio of both, negated, is written to `uec_rag/evidence/weights.json`, of names such
 as `log_likelihood_ratio` derives it from the share of passages without them; one more of each kind,
 spread over all questions, keeps them finite.
 """
@@ -20,6 +20,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import uec_rag.evidence
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, shipped, write_learned
 from benchmarks.tables import print_table, run_script
@@ -79,8 +80,8 @@ def main(folder: Manuals) -> None:
     }
     rows = [[kind, f"{r:.4f}", f"{w:.4f}", f"{log:+.2f}"] for kind, (r, w, log) in learned.items()]
     print_table("First hits", ["kind", "right", "wrong", "log ratio"], rows)
-    ratios = {kind: round(log, 2) for kind, (_, _, log) in learned.items()}
-    write_learned("counterevidence.json", ratios)  # the others are learned by `families`
+    ratios = {kind: round(-log, 2) for kind, (_, _, log) in learned.items()}
+    write_learned("weights.json", ratios, uec_rag.evidence)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
 
 Learned is when the first of a family is meant by a word that none of it has ("couch" of a sofa): by
 how much it is nearer than the second, and whether it alone has a word like that. Where it is not,
-"untold" is how often one of the first four answers. The questions are those of `logic` but
-`ordinary` and `forms`, on which the result is printed.
+the log odds of what is meant is how often one of the first four answers. The questions are those of
+`logic` but `ordinary` and `forms`, on which the result is printed.
 
 Printed is also in how many families of twelve what fits a comparison is among four and eight hits.
-`--write` writes what was learned to `uec_rag/confidence/counterevidence.json`.
+`--write` writes what was learned to `uec_rag/evidence/weights.json`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
+from scipy.special import logit
 
+import uec_rag.evidence
 from benchmarks.quality.logic import SETS, corpora_of
 from benchmarks.quality.shared import Data, index_of, numbered, read_tables, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
 from uec_rag.evidence.family import family_of
+from uec_rag.evidence.table import AGAINST
 from uec_rag.retrieval.hits import read_by_model
 
 REPORTED = ("ordinary", "forms")
+MEANT = [row.name for row in AGAINST if row.of == "meant"]
 NAMES = [
     *("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord"),
     *("Grove", "Haven", "Indigo", "Jasper", "Kestrel", "Lagoon"),
@@ -71,7 +75,7 @@ def cases(folder: Path) -> Iterator[Case]:
 
 
 def learn(some: Sequence[Case]) -> dict[str, float]:
-    """Learn the numbers of `is_first_meant`, and of what the confidence is if it is not."""
+    """Learn when the first of a family stands out, and the log odds of what is meant if not."""
     named = [one for one in some if one.names]
     features = np.array([[one.gap, one.resembles] for one in named])
     right = np.array([one.is_first for one in named])
@@ -80,12 +84,13 @@ def learn(some: Sequence[Case]) -> dict[str, float]:
     weights, bias = fit_logistic(features / spread, right, counts, np.zeros(2), 1.0, 0.0)
     gap, resembles = weights / spread
     learned = {"gap": 1.0, "resembles": resembles / gap, "least": -bias / gap}
-    learned["untold"] = np.mean([one.is_near for one in some if not meant(one, learned)])
+    untold = np.mean([one.is_near for one in some if not meant(one, learned)])
+    learned |= dict.fromkeys(MEANT, -logit(untold))
     return {name: round(float(of), 3) for name, of in learned.items()}
 
 
 def meant(one: Case, learned: Mapping[str, float]) -> bool:
-    """Whether the first hit is taken for what is meant; see `is_first_meant`."""
+    """Whether the first hit is taken for what is meant; see `uec_rag.evidence.table.family`."""
     return (
         one.names
         and learned["gap"] * one.gap + learned["resembles"] * one.resembles > learned["least"]
@@ -142,7 +147,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
         [[str(of) for of in (total, found[4], found[8])]],
     )
     if write:
-        write_learned("counterevidence.json", learned)
+        write_learned("weights.json", learned, uec_rag.evidence)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, TypeAlias
 from unittest.mock import patch
 
@@ -75,9 +76,11 @@ def fit_calibrator(
     return Calibrator(weights_, location_, spread_, bias)
 
 
-def write_learned(file: str, learned: Mapping[str, object]) -> None:
-    """Put what was learned into a file of `uec_rag/confidence`, where all else stays."""
-    path = Path(uec_rag.confidence.__file__).parent / file
+def write_learned(
+    file: str, learned: Mapping[str, object], package: ModuleType = uec_rag.confidence
+) -> None:
+    """Put what was learned into a file of a package, where all else stays."""
+    path = Path(str(package.__file__)).parent / file
     known = json.loads(path.read_text(encoding="utf-8")) | {
         key: _rounded(value) for key, value in learned.items()
     }

@@ -7,14 +7,9 @@ written by somebody who had seen no rule: 140 plain questions, 140 that nothing 
 several passages answer and 56 of their shape that one answers), and over the sets of DATA/absent.
 Printed is what becomes of each kind, and how the threshold trades false answers for right ones.
 
-Learned is `uec_rag.confidence.model.doubt_of_statement`, on both sets with the same weight, from
-questions that are answered by nearness, where a false answer costs `PRICE` right ones; of each
-corpus it is learned without that corpus, to print.
-
-So is by how much P(underspecified) is higher of statements, in log odds: the most with which as
-many of our own questions that one passage answers are answered rightly; not on DATA/absent, which
-tells what that does to others.
-`--write` writes what is learned of all to `uec_rag/confidence/counterevidence.json`.
+Learned is by how much P(underspecified) is higher of statements, in log odds: the most with which
+as many of our own questions that one passage answers are answered rightly; not on DATA/absent,
+which tells what that does to others. `--write` writes it to `uec_rag/confidence/readings.json`.
 """
 
 from __future__ import annotations
@@ -25,10 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from benchmarks.quality.shared import (
@@ -36,34 +28,30 @@ from benchmarks.quality.shared import (
     Data,
     index_of,
     numbered,
-    replaced,
     shipped,
     write_learned,
 )
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.model import ANSWER_ABOVE, doubt_of_statement, learned_ratios
+from uec_rag.confidence.model import ANSWER_ABOVE
+from uec_rag.confidence.model import shipped as shipped_numbers
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.retrieval.hits import Result
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
-NAMES = ("lacks_word", "lacks_name", "replaces", "apart", "score", "stated")
-RIDGE = 2.0
 SHIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # of the log odds of P(underspecified)
-PRICE = 1.5  # of a false answer, if one that is handed over in its place costs 1
 
 
 class Asked(NamedTuple):
-    """A question of a set, its result, and what speaks against its first hit, if computed."""
+    """A question of a set, and its result."""
 
     set: str
     corpus: str
     kind: str
     right: frozenset[str]
     result: Result
-    numbers: tuple[float, ...] | None
 
     @property
     def decision(self) -> Decision:
@@ -101,54 +89,13 @@ def corpora(folder: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, 
             yield "absent", one["set"], one["texts"], rows
 
 
-def ask(uec: UEC, folder: Path, *, as_learned: bool) -> Iterator[Asked]:
-    """Ask all questions; unless `as_learned`, nothing speaks against a statement."""
-    noted = list[tuple[float, ...]]()
-
-    def note(score: float, lacks: Sequence[float], gap: float) -> float:
-        noted.append((*map(float, lacks), gap, score))
-        return 0.0
-
+def ask(uec: UEC, folder: Path) -> Iterator[Asked]:
+    """Ask all questions."""
     for name, corpus, texts, rows in corpora(folder):
         index = index_of(uec, numbered(texts))
-        for row in rows:
-            noted.clear()
-            doubt = doubt_of_statement if as_learned else note
-            with replaced("confidence.model.doubt_of_statement", doubt):
-                result = index.search([row["q"]]).results[0]
+        for row, result in zip(rows, index.search([row["q"] for row in rows]), strict=True):
             right = frozenset(map(str, row["right"]))
-            yield Asked(name, corpus, row["kind"], right, result, noted[-1] if noted else None)
-
-
-def examples(asked: Sequence[Asked]) -> tuple[list[Asked], NDArray[np.float64], NDArray[np.bool_]]:
-    """Choose those that nearness answers, or that nothing answers; features and labels."""
-    some = [
-        one
-        for one in asked
-        if one.numbers is not None
-        and one.result.log_odds is not None
-        and one.result.log_odds.meant == 1
-        and not one.decision.lacking
-        and one.decision.code in ("answered", "uncertain")
-        and (one.kind == "nothing" or (one.kind in ("plain", "one") and one.is_first))
-    ]
-    return some, np.array([one.numbers for one in some]), np.array([one.is_first for one in some])
-
-
-def learn(
-    features: NDArray[np.float64], right: NDArray[np.bool_], counts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Learn the numbers under `NAMES`: lacks speak against, a gap for it, a bias last."""
-    origin = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
-    stiffness = np.array([*[RIDGE] * 5, 0.0])
-    bounds = [(None, 0), (None, 0), (None, 0), (0, None), (0, None), (None, None)]
-
-    def loss(numbers: NDArray[np.float64]) -> float:
-        odds = features @ numbers[:-1] + numbers[-1]
-        value = counts @ (np.logaddexp(0, odds) - odds * right)
-        return float(value + stiffness @ (numbers - origin) ** 2)
-
-    return minimize(loss, origin, method="L-BFGS-B", bounds=bounds).x
+            yield Asked(name, corpus, row["kind"], right, result)
 
 
 def print_thresholds(asked: Sequence[Asked], name: str) -> None:
@@ -168,7 +115,7 @@ def print_shifts(asked: Sequence[Asked]) -> float:
     rows, right, ours = list[list[str]](), dict[float, int](), "statements"
     for shift in SHIFTS:
         # As much lower is the number from which it is asked back.
-        bound = expit(logit(CLARIFY_FROM) - shift + learned_ratios()["several"])
+        bound = expit(logit(CLARIFY_FROM) - shift + shipped_numbers("readings.json")["statements"])
         for name in {one.set: 0 for one in asked}:
             some = [one for one in asked if one.set == name and one.kind != "nothing"]
             counts = Counter((one.kind, one.outcome(ANSWER_ABOVE, float(bound))) for one in some)
@@ -183,33 +130,13 @@ def print_shifts(asked: Sequence[Asked]) -> float:
 
 
 def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
-    """Learn, and print what becomes of the questions with what is in the package."""
-    uec = shipped()
-    some, features, right = examples([*ask(uec, folder, as_learned=False)])
-    sizes = Counter(one.set for one in some)
-    counts = np.array([min(sizes.values()) / sizes[one.set] for one in some])
-    counts *= np.where(right, 1.0, PRICE)
-    odds = np.zeros(len(some))
-    for corpus in {one.corpus for one in some}:
-        out = np.array([one.corpus == corpus for one in some])
-        numbers = learn(features[~out], right[~out], counts[~out])
-        odds[out] = features[out] @ numbers[:-1] + numbers[-1]
-    rows = []
-    for name in sizes:
-        of = np.array([one.set == name for one in some])
-        for threshold in THRESHOLDS:
-            answered = (np.minimum(odds, features[:, 4]) > np.log(threshold / (1 - threshold))) & of
-            totals = ((some & kind).sum() for kind in (right, ~right) for some in (of, answered))
-            rows.append([name, f"{threshold:.2f}", *map(str, totals)])
-    heads = ["set", "above", "answerable", "answered", "not", "answered falsely"]
-    print_table("Statements, each corpus without itself", heads, rows)
-    asked = [*ask(uec, folder, as_learned=True)]
-    learned = dict(zip(NAMES, learn(features, right, counts).round(3).tolist(), strict=True))
-    learned["several"] = print_shifts(asked)
+    """Print what becomes of the questions, and learn the shift."""
+    asked = [*ask(shipped(), folder)]
+    learned = {"statements": print_shifts(asked)}
     print(f"\nLearned: {learned}")
     if write:
-        write_learned("counterevidence.json", learned)
-    for name in sizes:
+        write_learned("readings.json", learned)
+    for name in dict.fromkeys(one.set for one in asked):
         print_thresholds(asked, name)
 
 

@@ -35,18 +35,17 @@ def value(name, comparison):
 @pytest.mark.parametrize(
     ("texts", "values"),
     [
-        (["Ada opens the mill.", "Bert opens the shop."], (0, 0, 0)),
-        (["Ada opens the shop.", "Ada opens the yard."], (1, 0, 0)),
-        (["Ada opens the shop.", "Bert opens the mill."], (1, 0, 1)),
-        (["Bert opens the mill.", "Ada opens the shop."], (1, 1, 1)),
-        (["Ada opens the shop. " * 40], (0, 0, 0)),  # no statement
-        (["小明打开磨坊。" * 30], (0, 0, 0)),  # nor is this, of as many words
+        (["Ada opens the mill.", "Bert opens the shop."], (0, 0)),
+        (["Ada opens the shop.", "Ada opens the yard."], (1, 0)),
+        (["Ada opens the shop.", "Bert opens the mill."], (1, 1)),
+        (["Ada opens the shop. " * 40], (0, 0)),  # no statement
+        (["小明打开磨坊。" * 30], (0, 0)),  # nor is this, of as many words
     ],
 )
-def test_a_statement_lacks_a_word_or_a_name_or_has_it_beside_one_that_it_lacks(texts, values):
+def test_a_statement_lacks_a_word_that_another_may_have(texts, values):
     comparison = compare("When does Ada open the mill?", *texts)
-    rows = ("lacks_word", "lacks_name", "replaces")
-    assert tuple(value(row, comparison) for row in rows) == values
+    rows = ("lacks_word", "replaces")
+    assert tuple(value(row, comparison) > 0 for row in rows) == values
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,10 @@ def test_half_of_the_words_are_asked_for_where_nothing_was_learned():
     assert [value("half", compare(*texts, is_learned=known)) for known in (True, False)] == [0, 1]
 
 
-@given(st.lists(st.floats(0, 1), min_size=len(AGAINST), max_size=len(AGAINST)), st.integers(0, 8))
+@given(
+    st.lists(st.floats(0, 1), min_size=len(AGAINST), max_size=len(AGAINST)),
+    st.integers(0, len(AGAINST) - 1),
+)
 def test_more_of_what_speaks_against_an_answer_makes_it_no_likelier(values, place):
     more = [*values]
     more[place] = 1.0
@@ -133,7 +135,7 @@ def test_each_row_that_says_something_is_told():
         "names: Ada and 12 are in no hit: -2.0",
         "against it: the first hit lacks a name that the question has: "
         f"-{weights()['unnamed']:.1f}",
-        "against it: nothing tells which of several hits alike is meant: times 0.44",
+        "against it: nothing tells which of several hits alike is meant: times 0.43",
     ]
     unknown = dict.fromkeys(NAMES, 0.0) | {"coverage": np.nan, "names": np.nan}
     assert tell([*unknown.values()], [0.0, 0.0], []) == []

@@ -41,7 +41,8 @@ class Family(NamedTuple):
     missing : tuple of str
         The words of the question that none of them has.
     operates : bool
-        Whether the question excludes or compares, or has a name beside part of another.
+        Whether the question excludes or compares, has a name beside part of another, or values that
+        none of them has together.
     is_vague : bool
         Whether it does neither, nor names another thing in the place of those of the members.
     resembles : bool
@@ -134,7 +135,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     return Family(
         _in_order(words, {at: lines[at] for at in members}) if operators else members,
         tuple([word.text for word in missing]),
-        operates=bool(operators) or names_other,
+        operates=bool(operators) or names_other or is_apart,
         is_vague=not (operators or is_other or is_apart),
         resembles=forms[0] and not any(forms[1:]),
     )

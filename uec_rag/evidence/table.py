@@ -141,13 +141,10 @@ def lowest_ratio(
 
 
 def lacks_word(comparison: Comparison) -> float:
-    """Return whether the first of some statements lacks a word of the question."""
-    return float(bool(comparison.lacks))
-
-
-def lacks_name(comparison: Comparison) -> float:
-    """Return whether the first of some statements lacks a name or number of the question."""
-    return float(not comparison.lacks.isdisjoint(comparison.words.names))
+    """Return the share of the question's words, by idf, that the first of some statements lacks."""
+    rarity = comparison.words.content
+    lacking = sum(rarity[word] for word in sorted(comparison.lacks))
+    return lacking / sum(rarity.values()) if lacking else 0.0
 
 
 def replaces(comparison: Comparison) -> float:
@@ -251,13 +248,6 @@ EVIDENCE = (
         lacks_word,
         *(-1, "evidence", "statements"),
         "against it: the first hit, a short statement, lacks a word of the question",
-    ),
-    Row(
-        "lacks_name",
-        "answer",
-        lacks_name,
-        *(-1, "evidence", "statements"),
-        "against it: what it lacks is a name or a number",
     ),
     Row(
         "replaces",
