@@ -95,10 +95,10 @@ def index(
         changes, contents, encoded = update_files(retriever, folder)
         names = ("new", "changed", "removed", "unchanged")
         counts = {name: len(getattr(changes, name)) for name in names}
-        counts |= {"passages": len(retriever), "encoded": encoded}
+        counts |= {"passages": len(retriever.store), "encoded": encoded}
     else:
         retriever, contents = _make(folder, to, model, options)
-        counts = {"passages": len(retriever), "files": len(contents.documents)}
+        counts = {"passages": len(retriever.store), "files": len(contents.documents)}
     if labels := retriever.labels:  # warns of those whose passages are gone
         counts["labels"] = len(labels)
     gate = retriever.gate

@@ -156,6 +156,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         `OpenAIDecisions`, `uec_rag.advice.decision_models.SystemOne`) gives a probability.
     rewriter : BaseChatModel or callable, optional
         Rewrites questions that a decision model declines.
+    tenant_required : bool
+        Whether a question without a tenant, of the retriever or of the call, is refused.
 
     Examples
     --------
@@ -189,6 +191,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
     rewriter: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
+    tenant_required: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -197,6 +200,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
+        if self.tenant_required and not isinstance(self.retriever, UECRetriever):
+            raise TypeError(
+                f"tenant_required: a UECGate over {type(self.retriever).__name__} passes no tenant "
+                "on; require it in the UECRetriever below."
+            )
         gate = self._active_gate or Gate()
         advisor, rewriter = as_advisor(self.advisor), as_advisor(self.rewriter)
         if advisor is not None and gate.advisor is not advisor:
@@ -391,6 +399,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             if gate is not None:
                 retriever = _with_index(retriever, retriever.index.with_gate(gate))
+            if self.tenant_required:
+                retriever = retriever.model_copy(update={"tenant_required": True})
             gate = None
         else:
             history = None if "history" in call else options.pop("history", None)

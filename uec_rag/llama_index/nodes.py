@@ -36,7 +36,7 @@ from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
 from uec_rag.stores.passage import Passage, make_passages
 
@@ -244,9 +244,14 @@ def passage_filter(
     return {"$and": conditions} if conditions else None
 
 
-def tenant_filter(tenant: MetadataFilters | Filter | None) -> Filter | None:
-    """Return the filter of a tenant's nodes, LlamaIndex's or ours; errors as in `check_tenant`."""
-    return check_tenant(passage_filter(tenant) if isinstance(tenant, MetadataFilters) else tenant)
+Tenant: TypeAlias = MetadataFilters | Filter | Everyone
+"""The nodes of one tenant: a filter of LlamaIndex, or one of ours."""
+
+
+def tenant_filter(tenant: Tenant, *, required: bool = False) -> Filter | None:
+    """Return the filter of a tenant's nodes; None for all; errors as in `check_tenant`."""
+    ours = passage_filter(tenant) if isinstance(tenant, MetadataFilters) else tenant
+    return check_tenant(ours, required=required)
 
 
 def _group(filters: MetadataFilters) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class FittedIndex(Index):
         if not state.is_due or self._is_snapshot or time.monotonic() < state.not_before:
             return False
         # Else there may be more passages later.
-        is_large_enough = self.store.is_elsewhere or len(self) >= learn.ENOUGH
+        is_large_enough = self.store.is_elsewhere or len(self.store) >= learn.ENOUGH
         if self.uec.is_fitted or (is_large_enough and self._must_stay):
             state.is_due = False
         return state.is_due and is_large_enough
@@ -265,6 +265,7 @@ class FittedIndex(Index):
         store: Store | None = None,
         trust: bool = False,
         fit: FitMode = True,
+        tenant_required: bool = False,
     ) -> Self:
         """Open a saved index; what is changed is on disk when the call returns.
 
@@ -287,6 +288,8 @@ class FittedIndex(Index):
             Whether to trust the folder and download the models that it names, as in `UEC.load`.
         fit : bool or "background"
             Whether the first search may fit an ensemble that has no fit; never if it is only read.
+        tenant_required : bool
+            As in the class; also if the index was saved with it.
 
         Raises
         ------
@@ -311,6 +314,7 @@ class FittedIndex(Index):
         except BaseException:
             home.close()
             raise
+        retriever.tenant_required = tenant_required or bool(home.settings.get(save.TENANT_REQUIRED))
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever

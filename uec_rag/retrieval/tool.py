@@ -18,8 +18,8 @@ from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval.hits import Result, read_by_model
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, selects_all
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.filters import selects_all
 from uec_rag.stores.passage import Passage
 
 Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
@@ -161,6 +161,7 @@ class IndexView:
     def __init__(self, index: Retriever, filter: Filter | None = None) -> None:
         hides = filter is not None and not selects_all(filter)
         self.index, self.filter = index, filter if hides else None
+        self._tenant: Filter | Everyone = EVERYONE if self.filter is None else self.filter
 
     def search(
         self,
@@ -178,7 +179,7 @@ class IndexView:
                 filter=filter,
                 history=[history],
                 within=within,
-                tenant=self.filter,
+                tenant=self._tenant,
             )[0]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -199,4 +200,4 @@ class IndexView:
         return f"{pluralize(len(self._passages()), 'passage')}. {decides}"
 
     def _passages(self, filter: Filter | None = None) -> Passages:
-        return self.index.passages(all_of(self.filter, filter))
+        return self.index.passages(filter, tenant=self._tenant)

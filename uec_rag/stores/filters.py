@@ -32,7 +32,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 from uec_rag.base.checks import check_type
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import in_nfc
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.metadata import (
     DEEPEST,
     DateText,
@@ -295,10 +295,11 @@ def key_of(condition: Condition) -> Hashable | None:
     return None
 
 
-def check_tenant(filter: Filter | None) -> Filter | None:
-    """Return the filter of a tenant; ValueError if it selects everything, and TypeError for others.
+def check_tenant(tenant: object, *, required: bool = False) -> Filter | None:
+    """Return the filter of a tenant; None for `EVERYONE`, if no tenant is required.
 
-    What is empty by mistake must not show the passages of all.
+    ValueError if it is None, or selects everything, and TypeError if it is no filter: what is empty
+    by mistake must not show the passages of all.
 
     Examples
     --------
@@ -307,16 +308,30 @@ def check_tenant(filter: Filter | None) -> Filter | None:
     ValueError: tenant: expected a filter of one tenant's passages, got {'a': {'$nin': []}}, which \
 selects all of them. Omit it to search all.
     """
-    if filter is None:
+    if tenant is EVERYONE and not required:
         return None
-    if not callable(filter):
-        check_type(filter, Mapping, "tenant", 'a filter, such as {"customer": 7}')
+    if tenant is None or tenant is EVERYONE:
+        advice = "Leave it out for the passages of all."
+        if required:
+            advice = "Pass one: the passages of all are closed (tenant_required)."
+        given = "None" if tenant is None else "none"
+        raise ValueError(
+            f'tenant: expected a filter, such as {{"customer": 7}}, got {given}. {advice}'
+        )
+    if not callable(tenant):
+        check_type(tenant, Mapping, "tenant", 'a filter, such as {"customer": 7}')
+    filter = cast(Filter, tenant)
     if selects_all(filter):
         raise ValueError(
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."
         )
     return filter
+
+
+def check_given(tenant: object) -> object:
+    """Return a tenant; ValueError if it is None, which is refused where one is passed."""
+    return check_tenant(None) if tenant is None else tenant
 
 
 def selects_all(filter: Filter) -> bool:
@@ -343,15 +358,15 @@ def ids_of(condition: Condition) -> list[str]:
     return next(([*part.ids] for part in parts if isinstance(part, HasId)), [])
 
 
-def all_of(*filters: Filter | None) -> Filter | None:
-    """Join filters by "and"; None selects everything.
+def all_of(*filters: Filter | Everyone | None) -> Filter | None:
+    """Join filters by "and"; None and `EVERYONE` select everything.
 
     Examples
     --------
     >>> all_of({"lang": "en"}, None, {"year": 2024})
     {'$and': [{'lang': 'en'}, {'year': 2024}]}
     """
-    parts = [filter for filter in filters if filter is not None]
+    parts = [filter for filter in filters if filter is not None and filter is not EVERYONE]
     if len(parts) < 2:
         return parts[0] if parts else None
     return {"$and": parts}

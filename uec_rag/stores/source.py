@@ -431,6 +431,8 @@ class SourceStore(CandidateStore):
         missing = [id_ for id_ in ids if id_ not in passages]
         if missing and self.source.get is not None:
             passages |= {passage.id: passage for passage in self.source.get(missing)}
+        if self._filter is not None:
+            passages = {p.id: p for p in matching(self._condition, [*passages.values()])}
         return [passages[id_] for id_ in ids if id_ in passages]
 
     def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
