@@ -17,7 +17,7 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr, field_serializer
 
-from uec_rag.base.checks import as_list, refuse_unknown
+from uec_rag.base.checks import as_list, check_text, refuse_unknown
 from uec_rag.base.loops import beside
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
@@ -35,7 +35,7 @@ from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
-from uec_rag.stores.filters import all_of, matching, parse
+from uec_rag.stores.filters import all_of, matching, parse, selects_all
 from uec_rag.stores.passage import Passage
 
 _Search: TypeAlias = Callable[..., Any]
@@ -232,7 +232,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Remove the nodes of a document."""
+        """Remove the nodes of a document; TypeError or ValueError of no id."""
+        check_text(ref_doc_id, "ref_doc_id")
         passages = self.index.store.snapshot(passage_filter(doc_ids=[ref_doc_id])).passages()
         self.index.delete([passage.id for passage in passages])
 
@@ -247,10 +248,15 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         Raises
         ------
         ValueError
-            If neither is given: `clear` removes all.
+            If neither is given, or the filters are empty or select all: `clear` removes all.
         """
         if node_ids is None and filters is None:
             raise ValueError("node_ids, filters: expected at least one; clear() removes all nodes.")
+        if filters is not None and selects_all(passage_filter(filters) or {}):
+            raise ValueError(
+                f"filters: expected some that select nodes to remove, got {filters!r:.80}, which "
+                "selects all of them; clear() removes all nodes."
+            )
         self.index.delete([passage.id for passage in self._select_passages(node_ids, filters)])
 
     def _select_passages(

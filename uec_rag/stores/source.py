@@ -38,6 +38,7 @@ from uec_rag.stores.filters import (
     key_of,
     leaves,
     matching,
+    mismatches,
     parse,
 )
 from uec_rag.stores.local import View
@@ -164,6 +165,7 @@ class Search:
             trouble = "cannot run all of it"
         elif not trouble and is_few and self._is_cut(question, pool, many):
             trouble = f"returns {len(pool)} passages of {many} that it is asked for, and has more"
+        self._say_mismatch(condition, [] if ids or misses else pool)
         if trouble:
             self._say(condition, trouble, len(pool), len(ids) + len(misses))
         elif key is not None and len(self._sound) < _MANY:
@@ -222,6 +224,11 @@ class Search:
             contrast = [-number for number in question]
         ids = {passage.id for passage in passages}
         return any(passage.id not in ids for passage in self._ask_for(contrast, None, count))
+
+    def _say_mismatch(self, condition: Condition, pool: Sequence[Passage]) -> None:
+        """Say which comparisons are with values of another kind than passages have."""
+        for note in mismatches(condition, pool):
+            warn_once(self._warnings, note, note)
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         pairs = [(p.keys, p.operator) for p in leaves(condition) if isinstance(p, Compare)]
@@ -330,7 +337,9 @@ class SourceStore(CandidateStore):
             self._memory |= stored
         passages = [*stored.values()]
         if self._filter is not None:
-            passages = matching(self._condition, passages)
+            pool, passages = passages, matching(self._condition, passages)
+            for note in () if passages else mismatches(self._condition, pool):
+                warn_once(self._mirror.warnings, note, note)
         passages, parts = self._encode_usable(passages)
         if not passages:
             return View.empty()
