@@ -249,9 +249,9 @@ class _Corpus:
             if about.subject != about.source:
                 sections[about.source, about.subject].add(passage.id)
         return cls(
-            {passage.id: stems(passage.searched) for passage in passages},
+            {passage.id: stems(passage.headed) for passage in passages},
             {section: frozenset(ids) for section, ids in sections.items()},
-            frozenset[str]().union(*(_NUMBER.findall(passage.searched) for passage in passages)),
+            frozenset[str]().union(*(_NUMBER.findall(passage.headed) for passage in passages)),
         )
 
     def holders(self, question: str, share: float = 1.0) -> Iterator[str]:

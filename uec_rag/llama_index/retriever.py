@@ -31,6 +31,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import (
     Tenant,
+    embedded_text,
     hits,
     metadata_filters,
     passage_filter,
@@ -444,6 +445,7 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         lambda ids: passages_of(nodes_of(ids)),
         sample,
         find_by_vector if store.is_embedding_query else None,
+        embedded=embedded_text,
     )
 
 

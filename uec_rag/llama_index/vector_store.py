@@ -28,6 +28,7 @@ from uec_rag.llama_index.nodes import (
     node_of,
     passage_filter,
     passages_of,
+    searched_text,
     tenant_filter,
     with_text,
 )
@@ -226,7 +227,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         """
         passages = passages_of(with_text(nodes))
         parts = self.index.uec.with_cache().encode(
-            [passage.text for passage in passages], "passage"
+            [searched_text(passage) for passage in passages], "passage"
         )
         self.index.add_encoded(passages, parts)
         return [node.node_id for node in nodes]

@@ -496,7 +496,7 @@ def with_guarantee(
     """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
     result = searched.result
     rows = zip(result.decisions, result.queries, result.passages, strict=True)
-    cases = [case_of(item, query, [hit.searched for hit in hits]) for item, query, hits in rows]
+    cases = [case_of(item, query, [hit.headed for hit in hits]) for item, query, hits in rows]
     opinions = run_to_end(ask_advisor(advisor, cases, gate.timeout))
     declined = [(opinion.contains or 0.0) < DOUBT[1] for opinion in opinions]
     opinions = run_to_end(ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout))

@@ -184,7 +184,7 @@ class Index:
         passages = make_passages(texts, ids, metadatas)
         batch = [passages[position] for position in last_of_each(passages)]
         searched = [passage.searched for passage in batch]
-        words = [passage.with_source for passage in batch]
+        words = [passage.counted for passage in batch]
         self._follow()
         while True:
             uec = self.uec

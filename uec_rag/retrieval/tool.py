@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from uec_rag.base.checks import pluralize, quote, six_digits
-from uec_rag.base.text import SOURCE_KEYS, first_value
+from uec_rag.base.text import QUESTION_KEYS, SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
@@ -133,8 +133,12 @@ def answer_record(result: Result) -> dict[str, Any]:
 
 
 def shown_metadata(passage: Passage) -> dict[str, Any]:
-    """Return the metadata of a passage without those by which an index keeps track of files."""
-    return {key: value for key, value in passage.metadata.items() if key not in BOOKKEEPING}
+    """Return the metadata of a passage without those that an index alone needs.
+
+    These are by which it keeps track of files, and what people may ask.
+    """
+    hidden = BOOKKEEPING.union(QUESTION_KEYS)
+    return {key: value for key, value in passage.metadata.items() if key not in hidden}
 
 
 class IndexView:

@@ -113,7 +113,7 @@ def replace_files(
     )
     ids = {p.id for p in drafts}
     texts = [passage.searched for passage in passages]
-    words = [passage.with_source for passage in passages]
+    words = [passage.counted for passage in passages]
     parts = retriever.uec.encode(texts, "passage", words=words)
     with retriever.changing():
         if passages:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -76,6 +77,8 @@ class Source:
         Returns the vectors that are there: of this embedding, and perhaps of the encoders.
     origin : object
         The store or retriever itself, by which a fit over it is found again.
+    embedded : callable(passage) -> str
+        Returns the text of a passage that the source's embedding saw.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Source:
     embedding: object = None
     stored: Vectors | None = None
     origin: object = None
+    embedded: Callable[[Passage], str] = attrgetter("text")
 
 
 @dataclass(eq=False)
@@ -308,7 +312,9 @@ class SourceStore(CandidateStore):
         vectors, are_ours = source.vectors or source.stored, source.vectors is not None
         sample = source.sample if self.can_look_up else None
         # Shared by views.
-        self._mirror = Mirror(source.name, vectors, are_ours, sample, source.origin)
+        self._mirror = Mirror(
+            source.name, vectors, are_ours, sample, source.origin, source.embedded
+        )
         self._memory: dict[str, Passage] | None = None  # in a view, those that were found
 
     def __str__(self) -> str:
@@ -372,7 +378,8 @@ class SourceStore(CandidateStore):
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
 
-        Words are also those of their titles and sources in the metadata.
+        If the store has no vectors of theirs, they also see questions and names in the metadata.
+        Words are also those of these, and of titles and sources there.
 
         Raises
         ------
@@ -407,7 +414,9 @@ class SourceStore(CandidateStore):
             probes: Probes = ()
             if is_langchain(model) or is_llama_index(model):
                 encoder, texts = BlackBoxEncoder(model), self.examples(_FEW) if stored else []
-                is_other = Mirror("", stored).has_others(encoder, texts)
+                is_other = Mirror("", stored, embedded=self.source.embedded).has_others(
+                    encoder, texts
+                )
                 probes = (_FOREIGN if is_other else probe(encoder),)
             self._mirror.probes = probes
         return self._mirror.probes
