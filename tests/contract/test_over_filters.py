@@ -236,6 +236,7 @@ STORES = [
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:filter. '.*' is compared:UserWarning")
 @pytest.mark.parametrize("name", STORES)
 def test_a_filter_finds_over_any_store_what_it_finds_in_ours(name, tmp_path):
     over, metadatas = filled(name, tmp_path / "lance")
