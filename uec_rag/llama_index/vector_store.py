@@ -33,6 +33,7 @@ from uec_rag.llama_index.nodes import (
     with_text,
 )
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.additions import encode_additions
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
@@ -226,10 +227,10 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             The ids of all nodes, also of those without text, which are skipped with a warning.
         """
         passages = passages_of(with_text(nodes))
-        parts = self.index.uec.with_cache().encode(
-            [searched_text(passage) for passage in passages], "passage"
-        )
-        self.index.add_encoded(passages, parts)
+        # What LlamaIndex had embedded by `UECEmbedding` is in the cache.
+        uec = self.index.uec.with_cache()
+        gaussians = encode_additions(uec, self.index.store, passages, text_of=searched_text)
+        self.index.add_gaussians(passages, gaussians)
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:

@@ -17,6 +17,7 @@ from uec_rag.documents.question_tables import follow_labels
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import check_language
 from uec_rag.retrieval import learn, save
+from uec_rag.retrieval.additions import encode_additions
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import without_findings
 from uec_rag.retrieval.learn import FitMode, OwnFit
@@ -78,6 +79,8 @@ class Index:
         self._warnings: set[object] = set()
         self._is_snapshot, self._own_fit = False, OwnFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
+        # An ensemble, and its copy that has what was embedded of an addition that failed.
+        self._begun: tuple[UEC, UEC] | None = None
         # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
         self.usual_tenant: Filter | None = None
@@ -94,7 +97,7 @@ class Index:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
         state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
-        state |= {"usual_filter": None, "usual_tenant": None}
+        state |= {"usual_filter": None, "usual_tenant": None, "_begun": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, settings = LocalStore(), self._settings.home.settings
             home.change_settings({name: settings.get(name) for name in save.ALL_LABELS})
@@ -157,8 +160,10 @@ class Index:
     ) -> list[str]:
         """Encode and index texts; a text with the id of an existing one replaces it.
 
-        All texts are added or none. To fill an index that is larger than the memory, add a few
-        thousand at a time.
+        Models embed each different text once, and none that the index has: to embed them again, as
+        if the model behind an API has changed, call `clear` first. All texts are added or none;
+        after a failure, what a service embedded is kept for the next call. To fill an index that is
+        larger than the memory, add a few thousand at a time.
 
         Parameters
         ----------
@@ -183,13 +188,13 @@ class Index:
         """
         passages = make_passages(texts, ids, metadatas)
         batch = [passages[position] for position in last_of_each(passages)]
-        searched = [passage.searched for passage in batch]
-        words = [passage.counted for passage in batch]
+        if not batch:
+            return []
         self._follow()
         while True:
             uec = self.uec
             try:
-                parts = uec.encode(searched, "passage", words=words, show_progress=show_progress)
+                gaussians = self.encode(batch, show_progress=show_progress)
             except NoDirection as error:
                 row = next((at for at, p in enumerate(passages) if p.searched == error.text), None)
                 raise ValueError(
@@ -199,8 +204,21 @@ class Index:
                 with self._own_fit.swapping:
                     is_same = self.uec is uec  # else it was fitted meanwhile
                 if is_same:
-                    self.add_encoded(batch, parts)
+                    self.add_gaussians(batch, gaussians)
                     return [passage.id for passage in passages]
+
+    def encode(self, passages: Sequence[Passage], *, show_progress: bool | None = None) -> Gaussian:
+        """Encode passages for `add_gaussians`, of which models see each new text once.
+
+        What services embedded before another of their calls failed is kept until passages are
+        added.
+        """
+        with self._own_fit.swapping:
+            self._check_fit()
+            uec, begun = self.uec, self._begun
+        if begun is None or begun[0] is not uec:
+            self._begun = begun = uec, uec.remembering()
+        return encode_additions(begun[1], self.store, passages, show_progress=show_progress)
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
         """Add passages that are already encoded.
@@ -217,13 +235,15 @@ class Index:
         list of str
             The ids.
         """
+        return self.add_gaussians(passages, self.uec.fitted.combine_as(parts, "passage"))
+
+    def add_gaussians(self, passages: Sequence[Passage], gaussians: Gaussian) -> list[str]:
+        """Add passages with the Gaussians that the ensemble has of them; return their ids."""
         self._check_fit()
         with self.changing():
             self._written.bind(self.uec.fingerprint)
-            self._written.add(
-                [without_findings(passage) for passage in passages],
-                self.uec.fitted.combine_as(parts, "passage"),
-            )
+            self._written.add([without_findings(passage) for passage in passages], gaussians)
+        self._begun = None
         return [passage.id for passage in passages]
 
     def _check_fit(self) -> None:

@@ -112,12 +112,10 @@ def replace_files(
         [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
     ids = {p.id for p in drafts}
-    texts = [passage.searched for passage in passages]
-    words = [passage.counted for passage in passages]
-    parts = retriever.uec.encode(texts, "passage", words=words)
+    gaussians = retriever.encode(passages) if passages else None
     with retriever.changing():
-        if passages:
-            retriever.add_encoded(passages, parts)
+        if gaussians is not None:
+            retriever.add_gaussians(passages, gaussians)
         retriever.delete([passage.id for passage in before if passage.id not in ids])
     return len(passages)
 

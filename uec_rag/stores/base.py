@@ -117,6 +117,13 @@ class Searched(ABC):
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
 
+    def twins(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return passages that may have the texts of others, by their ids or, if that is fast, all.
+
+        They must not be changed.
+        """
+        return self.get([passage.id for passage in passages])
+
     @abstractmethod
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
