@@ -1,9 +1,8 @@
-"""The folder of what is kept between processes, and a cache of encoded texts."""
+"""A cache of encoded texts, in memory or in a folder."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -39,12 +38,6 @@ _WAIT = 60.0  # seconds to wait for another process's write
 
 _Row: TypeAlias = tuple[Float32Array, Float32Array | None]
 """A text's embedding and features; None for features that are the embedding."""
-
-
-def cache_folder() -> Path:
-    """Return the folder for models: `UEC_CACHE`, else one in the user's cache folder."""
-    usual = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/uec_rag"
-    return Path(os.environ.get("UEC_CACHE") or usual).expanduser()
 
 
 class CachedEncoder(NotCopied):

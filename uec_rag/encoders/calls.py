@@ -146,6 +146,8 @@ class _Run:
         The number of the last calls in turn that have failed.
     is_held : bool
         Whether no call is sent until what has failed was waited for.
+    is_of_text : bool
+        Whether calls were refused for a text, and not for their size.
     error : Exception or None
         The first that ends the run.
     pool : ThreadPoolExecutor or None
@@ -161,6 +163,7 @@ class _Run:
     waits: int = 0
     misses: int = 0
     is_held: bool = False
+    is_of_text: bool = False
     error: Exception | None = None
     pool: ThreadPoolExecutor | None = None
 
@@ -182,6 +185,8 @@ class _Run:
                 if piece.half:  # so the whole had too many
                     self.calls.size = min(self.calls.size, piece.half)
                 yield slice(piece.start, piece.end), vectors
+        if self.is_of_text:
+            self.calls.size = self.size
         if self.error is not None:
             raise self.error
 
@@ -240,8 +245,7 @@ class _Run:
             delay = waits[self.waits] if seconds is None else seconds
             self.again.append((delay, replace(piece, tries=piece.tries + 1)))
         else:
-            if piece.half:  # so it was no matter of size
-                self.calls.size = self.size
+            self.is_of_text |= piece.half > 0
             self.error = self.error or error
 
 

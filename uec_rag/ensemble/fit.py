@@ -199,30 +199,29 @@ def fit_posteriors(
     names = ("structure", "likelihood", "negatives", "scaled", "seed")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
 
-    def encode(encoder: Encoder, sample: Pairs) -> list[Callable[[Sequence[str]], Encoded]]:
+    def encode(at: int) -> list[Callable[[Sequence[str]], Encoded]]:
+        encoder, sample = encoders[at], pairs[at]
         passages = [*sample.passages, *questions.corpus]
         queries = [*sample.queries, *questions.queries]
         sides: list[tuple[Sequence[str], Role]] = [(passages, "passage"), (queries, "query")]
         return [_encoded(encoder, texts, role, show_progress) for texts, role in sides]
 
     def fit_one(
-        encoder: Encoder, sample: Pairs, sides: Sequence[Callable[[Sequence[str]], Encoded]]
+        at: int, sides: Sequence[Callable[[Sequence[str]], Encoded]]
     ) -> tuple[Posterior, Gaussian, Gaussian]:
-        answers, encode_queries = sides
+        (answers, encode_queries), encoder, sample = sides, encoders[at], pairs[at]
         encoded = encode_queries(sample.queries), answers(sample.passages)
         posterior = fit_posterior(sample, *encoded, encoder.gain, **settings)
         asked = posterior.gaussian(encode_queries(questions.queries))
         return posterior, asked, posterior.gaussian(answers(questions.corpus))
 
-    work = [*zip(encoders, pairs, strict=True)]
     waiting = [at for at, encoder in enumerate(encoders) if getattr(encoder, "waits", False)]
     fits = dict[int, tuple[Posterior, Gaussian, Gaussian]]()
     with ThreadPoolExecutor(max(1, len(waiting))) as pool:
-        begun = {at: pool.submit(copy_context().run, encode, *work[at]) for at in waiting}
-        for at in sorted(range(len(work)), key=begun.__contains__):
-            sides = begun[at].result() if at in begun else encode(*work[at])
-            fits[at] = fit_one(*work[at], sides)
-    posteriors, queries, corpus = zip(*(fits[at] for at in range(len(work))), strict=True)
+        begun = {at: pool.submit(copy_context().run, encode, at) for at in waiting}
+        for at in sorted(range(len(encoders)), key=begun.__contains__):
+            fits[at] = fit_one(at, begun[at].result() if at in begun else encode(at))
+    posteriors, queries, corpus = zip(*(fits[at] for at in range(len(encoders))), strict=True)
     return [*posteriors], EncodedQuestions([*queries], [*corpus], questions)
 
 
