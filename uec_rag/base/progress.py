@@ -63,11 +63,11 @@ def counted(progress: Progress | None, total: int) -> Iterator[None]:
 
     They are counted by `progress`; if that is None, by the block that this one is in.
     """
-    update, left = _ADVANCE.get() if progress is None else progress.update, total
+    update, rest = _ADVANCE.get() if progress is None else progress.update, total
 
     def step(count: int) -> None:
-        nonlocal left
-        left -= count
+        nonlocal rest
+        rest -= count
         update(count)
 
     token = _ADVANCE.set(step)
@@ -75,7 +75,7 @@ def counted(progress: Progress | None, total: int) -> Iterator[None]:
         yield
     finally:
         _ADVANCE.reset(token)
-    update(left)
+    update(rest)
 
 
 @contextmanager

@@ -232,8 +232,8 @@ def assemble(pieces: Iterable[Piece]) -> Encoded:
     """Join the encodings of one text or more, in the order of their positions."""
     rows, parts = zip(*pieces, strict=True)
     order = np.concatenate([np.asarray(places, dtype=np.intp) for places in rows])
-    joined = parts[0] if len(parts) == 1 else Encoded.join(parts)
-    return joined if (order[1:] > order[:-1]).all() else joined[np.argsort(order)]
+    whole = parts[0] if len(parts) == 1 else Encoded.join(parts)
+    return whole if (order[1:] > order[:-1]).all() else whole[np.argsort(order)]
 
 
 def prepare_texts(texts: Sequence[str], role: str) -> list[str]:

@@ -181,8 +181,8 @@ class BlackBoxEncoder(IdentityHead):
         recent = self._recent if role == "query" else {}
         places = [at for at, text in enumerate(texts) if text not in recent]
         if len(places) < len(texts):
-            known = [at for at, text in enumerate(texts) if text in recent]
-            yield known, [recent[texts[at]] for at in known]
+            hits = [at for at, text in enumerate(texts) if text in recent]
+            yield hits, [recent[texts[at]] for at in hits]
         if not places:
             return
         try:
@@ -210,10 +210,10 @@ class BlackBoxEncoder(IdentityHead):
         for place, text in enumerate(texts):
             places[text].append(place)
         for rows, vectors in self._ask(distinct, role) if distinct else ():
-            batch, known = [distinct[at] for at in rows], self._dimension
+            batch, width = [distinct[at] for at in rows], self._dimension
             try:
                 unit = check_vectors(
-                    vectors, rows=len(rows), encoder=self.name, dimension=known, texts=batch
+                    vectors, rows=len(rows), encoder=self.name, dimension=width, texts=batch
                 )
             except NoDirection as error:
                 failures.append(error)
@@ -227,8 +227,8 @@ class BlackBoxEncoder(IdentityHead):
             yield [place for text in batch for place in places[text]], Encoded(unit, unit)
         if failures:
             count = sum(error.count for error in failures)
-            first = min(places[error.text][0] for error in failures)
-            raise NoDirection(self.name, count, first, texts)
+            row = min(places[error.text][0] for error in failures)
+            raise NoDirection(self.name, count, row, texts)
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
@@ -263,9 +263,9 @@ def _calls_of(source: object, at_once: int) -> dict[Role, Calls]:
     """Return what embeds queries and passages."""
     if is_langchain(source):
         embed, embed_query = _both(source, "embed_documents"), _both(source, "embed_query")
-        one = Calls(lambda texts: [embed_query(texts[0])], at_once, 1)
-        many = _both(source, "embed_queries") if _has(source, "embed_queries") else None
-        query = one if many is None else Calls(many, at_once)
+        query = Calls(lambda texts: [embed_query(texts[0])], at_once, 1)
+        if _has(source, "embed_queries"):
+            query = Calls(_both(source, "embed_queries"), at_once)
         return {"passage": Calls(embed, at_once), "query": query}
     if is_llama_index(source):
         embed = _both(source, "get_text_embedding_batch")

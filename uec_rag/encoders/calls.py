@@ -283,7 +283,7 @@ def kind_of(error: BaseException) -> Literal["busy", "away", "refused", "lasting
     """
     errors = [*_causes(error)]
     message = " ".join(map(str, errors))
-    words = f"{' '.join(type(one).__name__ for one in errors)}: {message}"
+    words = f"{' '.join(type(cause).__name__ for cause in errors)}: {message}"
     status = next(filter(None, map(_status_of, errors)), 0)
     if isinstance(error, BUGS) or status in _FORBIDDEN or _SPENT.search(words):
         return "forbidden"
@@ -294,7 +294,7 @@ def kind_of(error: BaseException) -> Literal["busy", "away", "refused", "lasting
         return "refused"
     if status in (408, 409, 425) or status >= 500:
         return "away"
-    is_known = any(isinstance(one, OSError) for one in errors) or _AWAY.search(words)
+    is_known = any(isinstance(cause, OSError) for cause in errors) or _AWAY.search(words)
     if status == 0 and (is_known or not isinstance(error, _OF_VALUES)):
         return "away"
     return "lasting"
@@ -302,10 +302,10 @@ def kind_of(error: BaseException) -> Literal["busy", "away", "refused", "lasting
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and what has caused it, as packages wrap those of their clients."""
-    seen = set[int]()
+    past = set[int]()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in past:
+        past.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
 
@@ -337,9 +337,9 @@ def wait_of(error: BaseException) -> float | None:
     1.5
     >>> wait_of(ConnectionError("busy"))
     """
-    for one in _causes(error):
-        holders = one, getattr(one, "response", None)
-        if (seconds := _number(getattr(one, "retry_after", None))) is not None:
+    for cause in _causes(error):
+        holders = cause, getattr(cause, "response", None)
+        if (seconds := _number(getattr(cause, "retry_after", None))) is not None:
             return seconds
         for holder in holders:
             headers = getattr(holder, "headers", None)
@@ -350,7 +350,7 @@ def wait_of(error: BaseException) -> float | None:
                 return milliseconds / 1000
             if (seconds := _number(fields.get("retry-after"))) is not None:
                 return seconds
-        if match := _IN_WORDS.search(str(one)):
+        if match := _IN_WORDS.search(str(cause)):
             unit = (match[2] or "s").lower()
             factor = 0.001 if unit.startswith(("ms", "mil")) else 60.0 if unit[0] == "m" else 1.0
             return float(match[1]) * factor

@@ -212,8 +212,8 @@ def fit_posteriors(
         (answers, encode_queries), encoder, sample = sides, encoders[at], pairs[at]
         encoded = encode_queries(sample.queries), answers(sample.passages)
         posterior = fit_posterior(sample, *encoded, encoder.gain, **settings)
-        asked = posterior.gaussian(encode_queries(questions.queries))
-        return posterior, asked, posterior.gaussian(answers(questions.corpus))
+        queries = posterior.gaussian(encode_queries(questions.queries))
+        return posterior, queries, posterior.gaussian(answers(questions.corpus))
 
     waiting = [at for at, encoder in enumerate(encoders) if getattr(encoder, "waits", False)]
     fits = dict[int, tuple[Posterior, Gaussian, Gaussian]]()

@@ -44,32 +44,32 @@ def encode_additions(
     Gaussian
         n Gaussians, as `Store.add` takes them.
     """
-    read = text_of or attrgetter("searched")
-    texts = [read(passage) for passage in passages]
+    see = text_of or attrgetter("searched")
+    texts = [see(passage) for passage in passages]
     words = texts if text_of is not None else [passage.counted for passage in passages]
-    rows, stored = _stored(uec, store, passages, read)
-    new = [at for at, text in enumerate(texts) if text not in rows]
-    old = [at for at, text in enumerate(texts) if text in rows]
+    rows, stored = _stored(uec, store, passages, see)
+    misses = [at for at, text in enumerate(texts) if text not in rows]
+    hits = [at for at, text in enumerate(texts) if text in rows]
     parts = list[Gaussian]()
-    if new or not old:
-        inputs, beside = [texts[at] for at in new], [words[at] for at in new]
+    if misses or not hits:
+        inputs, of_words = [texts[at] for at in misses], [words[at] for at in misses]
         with patiently():
-            encoded = uec.encode(inputs, "passage", words=beside, show_progress=show_progress)
+            encoded = uec.encode(inputs, "passage", words=of_words, show_progress=show_progress)
         parts.append(uec.fitted.combine_as(encoded, "passage"))
-    if old and stored is not None:
-        gaussians = stored[[rows[texts[at]] for at in old]]
-        parts.append(gaussians.with_terms(_terms(uec, [words[at] for at in old])))
-    return parts[0] if len(parts) == 1 else Gaussian.join(parts)[np.argsort([*new, *old])]
+    if hits and stored is not None:
+        gaussians = stored[[rows[texts[at]] for at in hits]]
+        parts.append(gaussians.with_terms(_terms(uec, [words[at] for at in hits])))
+    return parts[0] if len(parts) == 1 else Gaussian.join(parts)[np.argsort([*misses, *hits])]
 
 
 def _stored(
-    uec: UEC, store: Searched, passages: Sequence[Passage], read: Callable[[Passage], str]
+    uec: UEC, store: Searched, passages: Sequence[Passage], see: Callable[[Passage], str]
 ) -> tuple[dict[str, int], Gaussian | None]:
     """Return which texts a store has, with their rows among the Gaussians that it has of them."""
     if all(isinstance(encoder, TermEncoder) for encoder in uec.encoders):
         return {}, None
-    view, texts = store.snapshot(), {*map(read, passages)}
-    ids = {text: twin.id for twin in view.twins(passages) if (text := read(twin)) in texts}
+    view, texts = store.snapshot(), {*map(see, passages)}
+    ids = {text: twin.id for twin in view.twins(passages) if (text := see(twin)) in texts}
     if not ids:
         return {}, None
     try:
