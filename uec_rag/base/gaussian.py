@@ -314,6 +314,19 @@ class Gaussian:
             self.mean[rows], self.scales[rows], self.profile, weights, self.widths, terms
         )
 
+    @classmethod
+    def join(cls, parts: Sequence[Gaussian]) -> Gaussian:
+        """Concatenate batches of one ensemble, without coefficients."""
+        first = parts[0]
+        return cls.from_checked(
+            np.concatenate([part.mean for part in parts]),
+            np.concatenate([part.scales for part in parts]),
+            first.profile,
+            None,
+            first.widths,
+            [*map(together, zip(*(part.terms for part in parts), strict=True))],
+        )
+
     def with_terms(self, terms: Sequence[Terms]) -> Gaussian:
         """Return the same Gaussians with the given sparse blocks."""
         return Gaussian.from_checked(

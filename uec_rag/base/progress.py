@@ -25,7 +25,7 @@ _BETWEEN_LINES = 10.0  # seconds
 IN_LINES: ContextVar[bool] = ContextVar("in_lines", default=False)
 """True where progress is told in lines if stderr is no terminal, as commands do."""
 
-_ADVANCE: ContextVar[Callable[[], object]] = ContextVar("advance", default=lambda: None)
+_ADVANCE: ContextVar[Callable[[int], object]] = ContextVar("advance", default=lambda _: None)
 
 
 _log = logging.getLogger("uec_rag")
@@ -52,20 +52,30 @@ class Progress:
             _log.info("uec_rag: %s.", line(self.name, self.count, self.total, now - self.begun))
 
 
-def advance() -> None:
-    """Count an item of the `counted` block that this is called in, if there is one."""
-    _ADVANCE.get()()
+def advance(count: int = 1) -> None:
+    """Count items of the `counted` block that this is called in, if there is one."""
+    _ADVANCE.get()(count)
 
 
 @contextmanager
-def counted(progress: Progress, total: int) -> Iterator[None]:
-    """Let `advance` count items in a block, and the end of the block those that are left."""
-    end, token = progress.count + total, _ADVANCE.set(progress.update)
+def counted(progress: Progress | None, total: int) -> Iterator[None]:
+    """Let `advance` count items in a block, and the end of the block those that are left.
+
+    They are counted by `progress`; if that is None, by the block that this one is in.
+    """
+    update, rest = _ADVANCE.get() if progress is None else progress.update, total
+
+    def step(count: int) -> None:
+        nonlocal rest
+        rest -= count
+        update(count)
+
+    token = _ADVANCE.set(step)
     try:
         yield
     finally:
         _ADVANCE.reset(token)
-    progress.update(end - progress.count)
+    update(rest)
 
 
 @contextmanager

@@ -32,6 +32,9 @@ SOURCE_KEYS = ("source", "file_path", "file_name", "url")
 DOCUMENT_KEYS = ("document_title", "Header 1", "h1")
 """Metadata keys for the title of a passage's document: ours and LlamaIndex's, and LangChain's."""
 
+QUESTION_KEYS = ("questions", "questions_this_excerpt_can_answer")
+"""Metadata keys for what people ask or call a passage: ours, and that of LlamaIndex's extractor."""
+
 MARKDOWN = (".md", ".markdown", ".mdx")
 """The suffixes of files in Markdown."""
 
@@ -71,6 +74,8 @@ _SEPARATORS, _QUERY = regex.compile(r"[\\/]+"), regex.compile(r"[?#].*")
 # Of an article in an address, of a page that was exported, and of a copy ("fees (1)").
 _HASH = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)?[0-9a-f]{12,}"
 _IDS = regex.compile(rf"\A(?:\d{{5,}}|{_HASH})[ _-]|[ _-](?:{_HASH}|\(\d{{1,2}}\))\Z")
+# The number or the mark of a line in a list.
+_ITEM = re.compile(r"\A\s*+(?:\d{1,2}[.)]|[-*+\u2022])\s++")
 _VERSION_KEYS = ("version", "release")
 _VERSION = regex.compile(
     r"(?<![^\W_])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?![^\W_]|\.\d)", regex.IGNORECASE
@@ -185,6 +190,28 @@ def first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
         if value := metadata.get(key):
             return str(value).strip()
     return ""
+
+
+def questions_in(metadata: Mapping[str, Any]) -> list[str]:
+    r"""Return the questions and everyday names in metadata, each once.
+
+    They are a list of strings, or a string with a line for each; any other value is something else.
+
+    Examples
+    --------
+    >>> questions_in({"questions": ["May I keep a cat?", "pets"], "title": "Animals"})
+    ['May I keep a cat?', 'pets']
+    >>> questions_in({"questions_this_excerpt_can_answer": "1. May I?\n2. Who feeds it?"})
+    ['May I?', 'Who feeds it?']
+    """
+    lines = dict[str, None]()
+    for key in QUESTION_KEYS:
+        value = metadata.get(key)
+        texts = value if isinstance(value, list | tuple) else [value]
+        for text in texts:
+            if isinstance(text, str):
+                lines |= dict.fromkeys(_ITEM.sub("", line).strip() for line in text.splitlines())
+    return [*filter(None, lines)]
 
 
 @lru_cache(4096)

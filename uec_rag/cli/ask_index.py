@@ -136,7 +136,7 @@ def demo(passages: Annotated[int, typer.Option(min=100)] = 600, json: Json = Fal
     results = retriever.search(QUESTIONS, k=3)
     if json:
         answers = [answer_record(result) for result in results]
-        print_json({"passages": len(retriever), "questions": answers})
+        print_json({"passages": len(retriever.store), "questions": answers})
         return
     say(LEGEND)
     for result in results:

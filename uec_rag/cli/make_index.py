@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,7 @@ from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 
 if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
 
 Patterns = Annotated[list[str], typer.Option(metavar="PATTERN")]
@@ -50,6 +52,9 @@ def index(
     files are read again and split as before, and the passages of removed files are deleted; a
     folder that lacks most of them and has none unchanged is refused. Files are selected by the
     patterns that the index was made with.
+
+    What was embedded is kept beside the output until the index is complete: if this is stopped, the
+    same command goes on from there.
 
     Example: uec-rag index ./docs --out idx
 
@@ -92,19 +97,21 @@ def index(
         from uec_rag.retrieval.updates import update_files
 
         retriever = open_index(to)
+        retriever.uec = _keeping(retriever.uec, to)
         changes, contents, encoded = update_files(retriever, folder)
         names = ("new", "changed", "removed", "unchanged")
         counts = {name: len(getattr(changes, name)) for name in names}
-        counts |= {"passages": len(retriever), "encoded": encoded}
+        counts |= {"passages": len(retriever.store), "encoded": encoded}
     else:
         retriever, contents = _make(folder, to, model, options)
-        counts = {"passages": len(retriever), "files": len(contents.documents)}
+        counts = {"passages": len(retriever.store), "files": len(contents.documents)}
     if labels := retriever.labels:  # warns of those whose passages are gone
         counts["labels"] = len(labels)
     gate = retriever.gate
     if gate is not None and (misfit := gate.misfit(retriever, None)):
         note(misfit)
     retriever.close()  # which removes what was replaced
+    shutil.rmtree(_unfinished(to), ignore_errors=True)
     counts["unreadable"] = len(contents.unreadable)
     if json:
         parts = {file.source: dict(file.left_out) for file in contents.documents if file.left_out}
@@ -131,11 +138,13 @@ def _make(
     retriever = Retriever(ensemble := build_ensemble(model))
     say(f"Reading {folder} ...")
     if is_saved_index:
+        retriever.uec = _keeping(ensemble, to)
         add_saved(retriever, folder)
     elif not any(document.sections for document in contents.read().documents):
         files = list_first(contents.sources)
         raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
     if contents.documents:  # a saved index has none
+        retriever.uec = _keeping(ensemble, to)
         say(f"Indexing {pluralize(len(contents.documents), 'file')} ...")
     size = options.get("chunk_size", CHUNK_SIZE)
     replace_files(retriever, contents.documents, size=size)
@@ -147,6 +156,18 @@ def _make(
     retriever.save(to)
     record_options(to, {**options, "model": [*model]} if model else options)
     return retriever, contents
+
+
+def _unfinished(to: Path) -> Path:
+    """Return the folder that has what was embedded for an index, until it is complete."""
+    return to.absolute().with_name(f"{to.absolute().name}.unfinished")
+
+
+def _keeping(ensemble: UEC, to: Path) -> UEC:
+    """Return an ensemble that goes on with what was embedded for an index, and keeps more."""
+    if _unfinished(to).exists():
+        say(f"Going on with what {_unfinished(to).name} has ...")
+    return ensemble.with_cache(_unfinished(to))
 
 
 def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, SPACELESS, is_statement, without_markup
+from uec_rag.base.text import (
+    HAS_SPACELESS,
+    QUESTION_KEYS,
+    SPACELESS,
+    is_statement,
+    without_markup,
+)
 from uec_rag.questions.languages import (
     ENGLISH,
     MONTHS,
@@ -131,6 +137,8 @@ def _files(names: Sequence[str]) -> list[str]:
 def _values(metadatas: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the values of the first key of metadata whose values are words that differ."""
     for key in metadatas[0] if metadatas else ():
+        if key in QUESTION_KEYS:
+            continue
         values = [str(of.get(key) or "") for of in metadatas]
         is_told = all(
             _VALUE.search(text) and len(text) <= 60 and "/" not in text for text in values

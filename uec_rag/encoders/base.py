@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
@@ -55,7 +55,9 @@ class Encoded:
     def __getitem__(self, rows: slice | Sequence[int] | npt.NDArray[np.integer]) -> "Encoded":
         """Return the encodings of some texts (a slice, indices or a mask)."""
         terms = None if self.terms is None else self.terms[rows]
-        return Encoded(self.embedding[rows], self.features[rows], terms)
+        embedding = self.embedding[rows]
+        is_same = self.features is self.embedding
+        return Encoded(embedding, embedding if is_same else self.features[rows], terms)
 
     @property
     def blocks(self) -> tuple[Terms, ...]:
@@ -65,10 +67,9 @@ class Encoded:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the encodings of some texts and others."""
-        embedding, features = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("embedding", "features")
-        )
+        embedding = features = np.concatenate([part.embedding for part in parts])
+        if any(part.features is not part.embedding for part in parts):
+            features = np.concatenate([part.features for part in parts])
         terms = [part.terms for part in parts if part.terms is not None]
         return cls(embedding, features, together(terms) if terms else None)
 
@@ -195,28 +196,44 @@ def encode_texts(
 
     The bar moves with each text of an encoder that calls `advance`, of others with each call.
     """
-    if len(texts) == 1 and not show_progress:  # a question
-        return _encode_some(encoder, texts, role, texts)
-    parts = []
-    with progress_bar("Encoding texts", len(texts), show_progress) as bar:
-        for start in range(0, max(1, len(texts)), _AT_ONCE):
-            batch = texts[start : start + _AT_ONCE]
-            with counted(bar, len(batch)):
-                parts.append(_encode_some(encoder, batch, role, texts))
-    return Encoded.join(parts) if len(parts) > 1 else parts[0]
+    checked = prepare_texts(texts, role)
+    if len(texts) < 2 and not show_progress:  # a question, or nothing
+        return encoder.encode(checked, role)
+    with (
+        progress_bar("Encoding texts", len(texts), show_progress) as bar,
+        counted(bar, len(texts)),
+    ):
+        return assemble(pieces_of(encoder, checked, role))
 
 
-def _encode_some(
-    encoder: Encoder, batch: Sequence[str], role: Role, texts: Sequence[str]
-) -> Encoded:
-    """Embed some of all texts; an error says where among all of them a text is."""
-    try:
-        return encoder.encode(batch, role)
-    except NoDirection as error:
-        if error.text not in texts:
-            raise
-        row = [*texts].index(error.text)
-        raise NoDirection(error.encoder, error.count, row, texts) from None
+Piece: TypeAlias = tuple[Sequence[int], Encoded]
+"""The positions of some of many texts, and their encodings."""
+
+
+def pieces_of(encoder: Encoder, texts: Sequence[str], role: Role) -> Iterator[Piece]:
+    """Yield the encodings of texts, prepared before, as they come.
+
+    They are those of a few hundred; of a service, those of each call, also if another one fails.
+    """
+    if (pieces := getattr(encoder, "pieces", None)) is not None:
+        yield from pieces(texts, role)
+        return
+    for start in range(0, len(texts), _AT_ONCE):
+        batch = texts[start : start + _AT_ONCE]
+        try:
+            with counted(None, len(batch)):
+                encoded = encoder.encode(batch, role)
+        except NoDirection as error:
+            raise error.among(texts) from None
+        yield range(start, start + len(batch)), encoded
+
+
+def assemble(pieces: Iterable[Piece]) -> Encoded:
+    """Join the encodings of one text or more, in the order of their positions."""
+    rows, parts = zip(*pieces, strict=True)
+    order = np.concatenate([np.asarray(places, dtype=np.intp) for places in rows])
+    whole = parts[0] if len(parts) == 1 else Encoded.join(parts)
+    return whole if (order[1:] > order[:-1]).all() else whole[np.argsort(order)]
 
 
 def prepare_texts(texts: Sequence[str], role: str) -> list[str]:

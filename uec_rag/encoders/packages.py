@@ -26,8 +26,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from uec_rag.base.checks import did_you_mean, one_line
+from uec_rag.base.files import cache_folder
 from uec_rag.encoders.base import Encoder
-from uec_rag.encoders.cache import cache_folder
 from uec_rag.encoders.sentence_transformer import hub_is_reachable
 from uec_rag.encoders.small_models import OnnxEncoder, unpack
 

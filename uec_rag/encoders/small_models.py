@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.files import cache_folder
 from uec_rag.base.progress import advance
 from uec_rag.base.runtime import load_onnxruntime, open_session
 from uec_rag.encoders.base import (
@@ -36,7 +37,6 @@ from uec_rag.encoders.base import (
     prepare_texts,
     rarity_of,
 )
-from uec_rag.encoders.cache import cache_folder
 from uec_rag.encoders.sentence_transformer import family_prompts
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -189,22 +191,38 @@ def fit_posteriors(
 ) -> tuple[list[Posterior], EncodedQuestions]:
     """Fit the posteriors of all encoders, each on its own pairs, and encode questions with them.
 
+    While a service embeds, other encoders are fitted.
+
     `pairs`: one item per encoder, the same object if they share it.
     """
     questions = choose_questions(list({id(part): part for part in pairs}.values()), options.seed)
-    posteriors, queries, corpus = list[Posterior](), list[Gaussian](), list[Gaussian]()
     names = ("structure", "likelihood", "negatives", "scaled", "seed")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
-    for encoder, sample in zip(encoders, pairs, strict=True):
-        texts = [*sample.queries, *questions.queries], [*sample.passages, *questions.corpus]
-        encode_queries = _encoded(encoder, texts[0], "query", show_progress)
-        answers = _encoded(encoder, texts[1], "passage", show_progress)
-        sides = encode_queries(sample.queries), answers(sample.passages)
-        posterior = fit_posterior(sample, *sides, encoder.gain, **settings)
-        posteriors.append(posterior)
-        queries.append(posterior.gaussian(encode_queries(questions.queries)))
-        corpus.append(posterior.gaussian(answers(questions.corpus)))
-    return posteriors, EncodedQuestions(queries, corpus, questions)
+
+    def encode(at: int) -> list[Callable[[Sequence[str]], Encoded]]:
+        encoder, sample = encoders[at], pairs[at]
+        passages = [*sample.passages, *questions.corpus]
+        queries = [*sample.queries, *questions.queries]
+        sides: list[tuple[Sequence[str], Role]] = [(passages, "passage"), (queries, "query")]
+        return [_encoded(encoder, texts, role, show_progress) for texts, role in sides]
+
+    def fit_one(
+        at: int, sides: Sequence[Callable[[Sequence[str]], Encoded]]
+    ) -> tuple[Posterior, Gaussian, Gaussian]:
+        (answers, encode_queries), encoder, sample = sides, encoders[at], pairs[at]
+        encoded = encode_queries(sample.queries), answers(sample.passages)
+        posterior = fit_posterior(sample, *encoded, encoder.gain, **settings)
+        queries = posterior.gaussian(encode_queries(questions.queries))
+        return posterior, queries, posterior.gaussian(answers(questions.corpus))
+
+    waiting = [at for at, encoder in enumerate(encoders) if getattr(encoder, "waits", False)]
+    fits = dict[int, tuple[Posterior, Gaussian, Gaussian]]()
+    with ThreadPoolExecutor(max(1, len(waiting))) as pool:
+        begun = {at: pool.submit(copy_context().run, encode, at) for at in waiting}
+        for at in sorted(range(len(encoders)), key=begun.__contains__):
+            fits[at] = fit_one(at, begun[at].result() if at in begun else encode(at))
+    posteriors, queries, corpus = zip(*(fits[at] for at in range(len(encoders))), strict=True)
+    return [*posteriors], EncodedQuestions([*queries], [*corpus], questions)
 
 
 # The sizes of the corpora over which confidence is learned, so that it generalises to others.

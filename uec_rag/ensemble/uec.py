@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -25,12 +26,15 @@ from uec_rag.encoders.base import (
     probe,
     unique_names,
 )
+from uec_rag.encoders.calls import patiently
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.fitted import PAPER, FitKeywords, FitOptions, FitReport, Fitted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from uec_rag.ensemble.fit import PairsLike
 
 
@@ -209,7 +213,7 @@ class UEC:
         """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
 
         The shared space is one block, whose Gaussians are those of `embed`. An encoder of words
-        embeds `words` in place of the texts, if given.
+        embeds `words` in place of the texts, if given; a model, each different text once.
 
         If one of several models may wait for a service, they work in threads; of questions, if
         several may, since a thread takes longer than a question. Words alone need none.
@@ -219,9 +223,15 @@ class UEC:
             self._warned = True
             warn(_PLAIN)
 
+        distinct = [*dict.fromkeys(checked)]
+        rows = {text: row for row, text in enumerate(distinct)}
+
         def encode(encoder: Encoder) -> Encoded:
-            inputs = checked if words is None or not isinstance(encoder, TermEncoder) else words
-            return encode_texts(encoder, inputs, role, show_progress)
+            if isinstance(encoder, TermEncoder):
+                return encode_texts(encoder, words or checked, role, show_progress)
+            encoded = encode_texts(encoder, distinct, role, show_progress)
+            is_whole = len(distinct) == len(checked)
+            return encoded if is_whole else encoded[[rows[text] for text in checked]]
 
         models = [encoder for encoder in encoders if not isinstance(encoder, TermEncoder)]
         waiting = [encoder for encoder in models if getattr(encoder, "waits", False)]
@@ -257,16 +267,34 @@ class UEC:
                 widths.append(1)
         return widths
 
-    def with_cache(self) -> Self:
-        """Return a copy that does not encode again what was encoded recently.
+    def with_cache(self, folder: Path | None = None) -> Self:
+        """Return a copy that does not encode again what was encoded recently, or is in a folder.
 
         LlamaIndex requests vectors from the embedding, and the store encodes the same texts again
         for their variances; over another package's vector store, the candidates of one question are
         often those of the next. The cache is in memory, and lives as long as the ensemble.
         """
-        cached = copy.copy(self)
+        cached, kinds = copy.copy(self), (CachedEncoder, TermEncoder)
         cached.encoders = self._cached_encoders
+        if folder is not None:
+            encoders = self.encoders
+            cached.encoders = [
+                encoder if isinstance(encoder, kinds) else CachedEncoder(encoder, folder)
+                for encoder in encoders
+            ]
+            cached._cached_encoders = cached.encoders
         return cached
+
+    def remembering(self) -> Self:
+        """Return a copy that keeps what services embed, for a call that is repeated if it fails."""
+        twin = copy.copy(self)
+        twin.encoders = [
+            CachedEncoder(encoder, None, capacity=sys.maxsize)
+            if getattr(encoder, "waits", False) and not isinstance(encoder, CachedEncoder)
+            else encoder
+            for encoder in self.encoders
+        ]
+        return twin
 
     @cached_property
     def _cached_encoders(self) -> list[Encoder]:
@@ -297,7 +325,8 @@ class UEC:
         """
         from uec_rag.ensemble.fit import fit
 
-        self.fitted = fit(self.encoders, self.fitted, pairs, show_progress=show_progress)
+        with patiently():
+            self.fitted = fit(self.encoders, self.fitted, pairs, show_progress=show_progress)
         return self
 
     @property

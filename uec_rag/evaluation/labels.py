@@ -17,7 +17,7 @@ from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
 
 RISKS = [percent / 100 for percent in range(1, 51)]
 """The shares of wrong answers that a gate could guarantee."""
@@ -30,7 +30,10 @@ _MOST_ROWS = 2_000  # questions that are listed
 
 
 def questions_to_label(
-    retriever: Retriever, questions: Iterable[str], limit: int, tenant: Filter | None = None
+    retriever: Retriever,
+    questions: Iterable[str],
+    limit: int,
+    tenant: Filter | Everyone = EVERYONE,
 ) -> list[Result]:
     """Choose the questions whose labels would teach a gate most.
 
@@ -54,7 +57,7 @@ def questions_to_label(
         Their searches, the nearest first. One that finds nothing, or gets a clarifying question,
         teaches nothing.
     """
-    labelled = retriever.labels
+    labelled = retriever.labels_of(tenant)
     candidates = [question for question in dict.fromkeys(questions) if question not in labelled]
     nearest: dict[str, tuple[float, Result]] = {}
     for start in range(0, len(candidates), _BATCH):
@@ -67,19 +70,24 @@ def questions_to_label(
     return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:limit]]
 
 
-def questions_to_ask(retriever: Retriever, tenant: Filter | None = None) -> list[str]:
+def questions_to_ask(retriever: Retriever, tenant: Filter | Everyone = EVERYONE) -> list[str]:
     """List questions to ask an index: those with a question mark, then headings; no code.
 
     `tenant`: selects the passages of which they are made.
     """
-    passages = [*islice(retriever.passages(tenant), _LOOKED_AT)]
+    passages = [*islice(retriever.passages(tenant=tenant), _LOOKED_AT)]
     drafts = make_questions(passages, len(passages))
     questions = [one_line(draft.replace("`", "")) for draft in drafts if not is_code(draft)]
     questions = [question for question in questions if not question.endswith(_STATES)]
     return sorted(questions, key=lambda question: not question.endswith(("?", "\uff1f", "\u061f")))
 
 
-def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:
+def search_labels(
+    retriever: Retriever,
+    table: Path | None = None,
+    k: int = 4,
+    tenant: Filter | Everyone = EVERYONE,
+) -> LabelledSearch:
     """Search the questions of a table, by default of the labels of an index.
 
     Parameters
@@ -89,19 +97,26 @@ def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -
         A .csv file with the columns query and relevant_ids.
     k : int
         Number of hits that an answer may use.
+    tenant : mapping or callable, optional
+        As in `Retriever.search`; its labels are those of `Retriever.labels_of`.
 
     Raises
     ------
     ValueError
         If there are no labels, the table is malformed, or no question has an answer in the index.
     """
-    questions = retriever.labels if table is None else read_questions(table, labelled=True)
+    questions = (
+        retriever.labels_of(tenant) if table is None else read_questions(table, labelled=True)
+    )
     if not questions and table is None:
         raise ValueError(
             "no question is labelled; label with 'uec-rag explore' or pass a table of labels"
         )
-    labels = find_labels(questions, retriever.passages(), table.name if table else "labels")
-    return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
+    labels = find_labels(
+        questions, retriever.passages(tenant=tenant), table.name if table else "labels"
+    )
+    rows = [*labels], [*labels.values()]
+    return LabelledSearch.from_queries(retriever, *rows, k=k, tenant=tenant)
 
 
 def save_gate(

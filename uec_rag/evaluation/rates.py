@@ -27,10 +27,10 @@ from uec_rag.documents.questions import questions_of
 from uec_rag.evaluation.evaluate import share_of
 from uec_rag.evidence.words import names_in
 from uec_rag.questions.languages import ENGLISH, language_of
-from uec_rag.retrieval.gate import WRONG, Gate
+from uec_rag.retrieval.gate import WRONG, Gate, usual_tenant
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import MOST_EXAMPLES, Filter
+from uec_rag.stores.base import EVERYONE, MOST_EXAMPLES, Everyone, Filter
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage
 
@@ -51,7 +51,7 @@ def estimate_rates(
     *,
     max_wrong: float = WRONG,
     most: int = 100,
-    tenant: Filter | None = None,
+    tenant: Filter | Everyone = EVERYONE,
 ) -> dict[str, Any]:
     """Estimate without labels how often an index is right, and answers what nothing answers.
 
@@ -103,10 +103,11 @@ def estimate_rates(
     check_share(max_wrong, "max_wrong", "a number in (0, 1)")
     view = retriever.with_gate(None)
     view.uec = view.uec.with_cache()
-    tenant = view.usual_tenant if tenant is None else tenant
+    tenant = usual_tenant(view, tenant)
+    every = view.passages(tenant=tenant)
     passages = view.store.examples()
-    if tenant is not None:
-        passages = [*islice(view.passages(tenant), MOST_EXAMPLES)]
+    if tenant is not EVERYONE:
+        passages = [*islice(every, MOST_EXAMPLES)]
     runs = _ask(view, passages, most, tenant, Gate() if retriever.gate is None else retriever.gate)
     files = sorted({question.file for question in runs})
     by_file = {file: [question for question in runs if question.file == file] for file in files}
@@ -118,7 +119,7 @@ def estimate_rates(
     mistakes.sort(key=lambda question: -question.decision.confidence)
     return {
         "facts": {
-            "passages": len(view.store),
+            "passages": len(every),
             "questions": sum(question.way == "as_they_are" for question in runs),
             "files": len(files),
             "threshold": runs[0].decision.threshold,
@@ -188,7 +189,7 @@ class _Trial:
 
 
 def _ask(
-    view: Retriever, passages: Sequence[Passage], size: int, tenant: Filter | None, gate: Gate
+    view: Retriever, passages: Sequence[Passage], size: int, tenant: Filter | Everyone, gate: Gate
 ) -> list[_Trial]:
     """Ask questions made of passages in each way; ValueError if none can be made."""
     answers = {text.lstrip("# "): ids for text, ids in questions_of(passages, size).items()}
@@ -211,7 +212,7 @@ def _ask(
             trials.append(_Trial("as_they_are", files[text], result, gate, relevant))
             hidden = _with_copies(result, relevant | corpus.beside(text, relevant))
             scope = all_of(tenant, {"$not": {"$id": sorted(hidden)}})
-            outcome = view.search([text], depth, tenant=scope)[0]
+            outcome = view.search([text], depth, tenant=scope or EVERYONE)[0]
             trials.append(_Trial("left_out", files[text], outcome, gate))
             progress.update()
     changed = dict(corpus.change([*asks]))
@@ -248,9 +249,9 @@ class _Corpus:
             if about.subject != about.source:
                 sections[about.source, about.subject].add(passage.id)
         return cls(
-            {passage.id: stems(passage.searched) for passage in passages},
+            {passage.id: stems(passage.headed) for passage in passages},
             {section: frozenset(ids) for section, ids in sections.items()},
-            frozenset[str]().union(*(_NUMBER.findall(passage.searched) for passage in passages)),
+            frozenset[str]().union(*(_NUMBER.findall(passage.headed) for passage in passages)),
         )
 
     def holders(self, question: str, share: float = 1.0) -> Iterator[str]:

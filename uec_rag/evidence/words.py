@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,11 +18,13 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.text import (
     FUNCTION_WORDS,
     HAS_SPACELESS,
+    QUESTION_KEYS,
     SOURCE_KEYS,
     WORD,
     first_difference,
     first_value,
     path_parts,
+    questions_in,
     split_words,
     stems,
     telling_words,
@@ -44,6 +47,7 @@ Rarity: TypeAlias = Callable[[str], float]
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
+_NEAR = 0.3  # of a question's content, which questions beside a passage are enough for
 # The halves of a contraction, and what an apostrophe joins to a name, which are no words.
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 # What stands between spaces, without the marks around it.
@@ -66,7 +70,7 @@ class Words:
     hits : sequence of m Passage
         Different passages, best first.
     tables : sequence of m mappings of str to float
-        The words that each hit has, with the similarity that each adds.
+        The words that each hit has in its text, with the similarity that each adds.
     idf : mapping of str to float
         The inverse document frequency of each word, those that no passage has included.
     size : int
@@ -75,6 +79,9 @@ class Words:
         Whether an encoder counts words; without one, they are evidence of readings alone.
     family : Family or None
         The hits like the first one, if the question does not say which of these it means.
+    tables_beside : sequence of m mappings of str to float
+        The words that each hit has in the questions and names beside its text, as in `tables`;
+        empty if none has such.
     """
 
     phrasing: Phrasing
@@ -84,18 +91,23 @@ class Words:
     size: int
     are_counted: bool = True
     family: Family | None = None
+    tables_beside: Sequence[Mapping[str, float]] = ()
 
     @classmethod
     def match(cls, phrasing: Phrasing, hits: Sequence[Passage], size: int) -> Words:
         """Find the words of a question in hits, which are taken for all passages that have any."""
         labels = lexical.words_by_key(lexical.split_words(phrasing.lines))
         bags = [{*lexical.keys_of(hit.with_source).tolist()} for hit in hits[:READ]]
-        keys = [labels.keys() & bag for bag in bags]
-        tables = [{labels[key]: 0.0 for key in bag} for bag in keys]
+        tables = [{labels[key]: 0.0 for key in labels.keys() & bag} for bag in bags]
+        shares = [
+            {} if hit.metadata.keys().isdisjoint(QUESTION_KEYS) else shares_beside(hit, labels)
+            for hit in hits[:READ]
+        ]
+        tables_beside = [{labels[key]: 0.0 for key in of_hit} for of_hit in shares if any(shares)]
         counts = {word: sum(word in bag for bag in tables) for word in labels.values()}
         rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(bags)))
         rarities = dict(zip(counts, rarity.tolist(), strict=True))
-        return cls(phrasing, hits, tables, rarities, size, are_counted=False)
+        return cls(phrasing, hits, tables, rarities, size, False, tables_beside=tables_beside)
 
     @cached_property
     def content(self) -> dict[str, float]:
@@ -257,6 +269,27 @@ class Words:
         words = self.content.keys() & self.bags[0][0] if self.content else ()
         return len(words) / len(self.content) if self.content else 1.0
 
+    @property
+    def own_shares(self) -> list[float]:
+        """The share of each hit's similarity by words that those in its text have, up to `READ`.
+
+        It is empty if no hit has questions and names beside its text.
+        """
+        pairs = zip(self.tables[:READ], self.tables_beside, strict=False)
+        sums = ((sum(inside.values()), sum(outside.values())) for inside, outside in pairs)
+        return [part / (part + other) if other else 1.0 for part, other in sums]
+
+    @property
+    def near_by_questions(self) -> bool:
+        """True if the questions and names beside one of the first hits make it near a question.
+
+        With them, it has `_NEAR` of the question's content, by rarity.
+        """
+        rarity, pairs = self.content, zip(self.tables[:JUDGED], self.tables_beside, strict=False)
+        union = [{**inside, **outside} for inside, outside in pairs if outside]
+        shares = [sum(rarity[word] for word in rarity if word in words) for words in union]
+        return bool(rarity) and max(shares, default=0.0) >= _NEAR * sum(rarity.values())
+
     def share_of(self, half: Words) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
         neutral = function_words(self.phrasing.language)
@@ -264,6 +297,23 @@ class Words:
         total = max(sum(self.idf.get(word, 0.0) for word in terms), 1e-9)
         tables = self.tables[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in terms if w in table) / total for table in tables]
+
+
+def shares_beside(hit: Passage, terms: Collection[int]) -> dict[int, float]:
+    """Return which of some terms stand in the questions beside a text, and how much of each.
+
+    It is a share of the places where the passage has the term. Terms are told by their keys.
+    """
+    outside = _counts("\n".join(questions_in(hit.metadata)))
+    if not (shared := outside.keys() & terms):
+        return {}
+    inside = _counts(hit.with_source)
+    return {key: outside[key] / (outside[key] + inside[key]) for key in shared}
+
+
+@lru_cache(1024)
+def _counts(text: str) -> Counter[int]:
+    return Counter(lexical.keys_of(text).tolist())
 
 
 def contractions(text: str) -> set[str]:

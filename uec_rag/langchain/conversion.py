@@ -28,8 +28,8 @@ from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
-from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage, content_id
 
 KIND = "langchain_core.documents.Document"
@@ -182,10 +182,7 @@ def with_limits(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
 def check_named(options: Mapping[str, Any]) -> None:
     """Raise ValueError if the `tenant` of a call or a state is None, which would be everybody."""
     if "tenant" in options and options["tenant"] is None:
-        raise ValueError(
-            'tenant: expected a filter, such as {"customer": 7}, got None. Leave it out to search '
-            "the passages of all."
-        )
+        check_tenant(None)
 
 
 def with_options(
@@ -259,7 +256,8 @@ class Shown(TypedDict, total=False):
     """The parameters of a `UECRetriever` besides its store and k."""
 
     filter: Filter | None
-    tenant: Filter | None
+    tenant: Filter | Everyone
+    tenant_required: bool
     details: bool
     search_type: str
     search_kwargs: dict[str, Any]
@@ -290,7 +288,7 @@ class CallOptions(TypedDict, total=False):
 
     k: int | None
     filter: Filter | None
-    tenant: Filter | None
+    tenant: Filter | Everyone
     history: object
     within: Within | None
     fetch_k: int
@@ -305,18 +303,22 @@ def check_options(call: Mapping[str, Any]) -> None:
 
 
 def arguments_of(
-    search_type: str, base: Mapping[str, Any], call: Mapping[str, Any]
+    search_type: str, base: Mapping[str, Any], call: Mapping[str, Any], *, required: bool = False
 ) -> tuple[dict[str, Any], float]:
     """Return the arguments of an index's search by a call's options, and the threshold of hits.
 
-    `base`: the options of the retriever, which count where the call has none.
+    `base`: the options of the retriever, which count where the call has none. `required`: whether
+    there must be a tenant.
     """
     options = {**base, **{name: value for name, value in call.items() if value is not None}}
     limits = options.pop(LIMITS, {})
     # A call cannot lift the tenant of the retriever, nor what is bound.
-    for name in _CONDITIONS if limits or base["tenant"] else ():
+    for name in _CONDITIONS if limits or base["tenant"] is not EVERYONE else ():
         if name == "tenant" or name in limits:
-            options[name] = all_of(base[name], limits.get(name), call.get(name))
+            joint = all_of(base[name], limits.get(name), call.get(name))
+            options[name] = EVERYONE if name == "tenant" and joint is None else joint
+    if required:
+        check_tenant(options["tenant"], required=True)
     parse = partial(_arguments, search_type)
     refuse_unknown(options, parse)
     return parse(**options), options.get("score_threshold") or 0.0
@@ -327,7 +329,7 @@ def _arguments(
     *,
     k: int,
     filter: Filter | None,
-    tenant: Filter | None,
+    tenant: Filter | Everyone,
     history: object = None,
     within: Within | None = None,
     fetch_k: int = 20,

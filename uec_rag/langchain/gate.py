@@ -15,6 +15,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
@@ -24,10 +25,16 @@ from langchain_core.runnables import (
     RunnableSerializable,
 )
 from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tracers._streaming import (
+    _StreamingCallbackHandler,
+    _V2StreamingCallbackHandler,
+)
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
+from uec_rag.advice.decision_models import APART
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import beside, either
@@ -68,7 +75,29 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
     >>> advisor("What purrs?", ["Cats purr."])
     '{"verdict": "answer"}'
     """
-    return partial(ask_model, model.invoke, template)
+    return partial(ask_model, partial(_call_apart, model), template)
+
+
+def _call_apart(model: BaseChatModel, prompt: str) -> BaseMessage:
+    """Call a model as a part of the run that asks it, but in no stream that a user reads.
+
+    Callbacks trace the call and count its tokens. LangGraph leaves it out by its tag; what makes
+    events or patches of a run for a user is left out of the handlers.
+    """
+    config = ensure_config({"tags": [APART]})
+    callbacks = config.get("callbacks")
+    if isinstance(callbacks, list):
+        config["callbacks"] = [one for one in callbacks if not isinstance(one, _STREAMING)]
+    elif callbacks is not None:
+        manager = callbacks.copy()
+        for name in ("handlers", "inheritable_handlers"):
+            kept = [one for one in getattr(manager, name) if not isinstance(one, _STREAMING)]
+            setattr(manager, name, kept)
+        config["callbacks"] = manager
+    return model.invoke(prompt, config)
+
+
+_STREAMING = (_StreamingCallbackHandler, _V2StreamingCallbackHandler)
 
 
 Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]
@@ -156,6 +185,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         `OpenAIDecisions`, `uec_rag.advice.decision_models.SystemOne`) gives a probability.
     rewriter : BaseChatModel or callable, optional
         Rewrites questions that a decision model declines.
+    tenant_required : bool
+        Whether a question without a tenant, of the retriever or of the call, is refused.
 
     Examples
     --------
@@ -189,6 +220,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
     rewriter: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
+    tenant_required: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -197,6 +229,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
+        if self.tenant_required and not isinstance(self.retriever, UECRetriever):
+            raise TypeError(
+                f"tenant_required: a UECGate over {type(self.retriever).__name__} passes no tenant "
+                "on; require it in the UECRetriever below."
+            )
         gate = self._active_gate or Gate()
         advisor, rewriter = as_advisor(self.advisor), as_advisor(self.rewriter)
         if advisor is not None and gate.advisor is not advisor:
@@ -391,6 +428,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             if gate is not None:
                 retriever = _with_index(retriever, retriever.index.with_gate(gate))
+            if self.tenant_required:
+                retriever = retriever.model_copy(update={"tenant_required": True})
             gate = None
         else:
             history = None if "history" in call else options.pop("history", None)

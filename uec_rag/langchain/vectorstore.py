@@ -29,6 +29,7 @@ from uec_rag.langchain.conversion import (
     Shown,
     UECEmbeddings,
     arguments_of,
+    check_named,
     checked_passages,
     plain_documents,
     select_documents,
@@ -41,8 +42,9 @@ from uec_rag.langchain.sources import index_over
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.learn import FitMode
-from uec_rag.stores.base import Filter, Store
-from uec_rag.stores.filters import all_of
+from uec_rag.retrieval.query import Options
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
+from uec_rag.stores.filters import all_of, check_given, check_tenant
 from uec_rag.stores.stored import Vectors
 
 
@@ -66,6 +68,9 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     fit : bool
         Whether the first search may fit the ensemble. With neither, an `Embeddings` makes a plain
         vector search with variance 0.
+    tenant_required : bool
+        Whether each search and look-up needs a `tenant`, as in `Retriever`: then also that of a
+        Retriever that is passed.
 
     Raises
     ------
@@ -104,8 +109,10 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
+        tenant_required: bool = False,
     ) -> None:
         self._index = framework.as_index(embedding, store, words=words, fit=fit)
+        self._index.tenant_required |= tenant_required
 
     @property
     def embeddings(self) -> UECEmbeddings:
@@ -180,12 +187,22 @@ class UECVectorStore(framework.OverIndex, VectorStore):
             self.index.delete(ids)
         return True
 
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents with the given ids, in that order, leaving out unknown ids."""
-        return [to_document(passage) for passage in self.index.get(ids)]
+    def get_by_ids(
+        self, ids: Sequence[str], /, *, tenant: Filter | Everyone = EVERYONE
+    ) -> list[Document]:
+        """Return the documents with the given ids, in that order, leaving out unknown ids.
+
+        `tenant`: as in `similarity_search`.
+        """
+        return [to_document(passage) for passage in self.index.get(ids, tenant=tenant)]
 
     def similarity_search(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: Filter | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> list[Document]:
         """Find the k documents with the highest s_hat, without the `uec_` keys.
 
@@ -197,33 +214,51 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a passage (`id`, `text`, `metadata`).
+        tenant : mapping or callable, optional
+            As in `Retriever.search`, also in the other searches.
 
         Raises
         ------
         TypeError, ValueError
             If the query is empty or not a string, k < 1, or the filter is invalid.
         """
-        return plain_documents(self._search(query, k, filter))
+        return plain_documents(self._search(query, k, filter, tenant))
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: Filter | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> list[tuple[Document, float]]:
         """Run `similarity_search`, and return each document with its s_hat (higher is better)."""
-        result = self._search(query, k, filter)
+        result = self._search(query, k, filter, tenant)
         return list(zip(plain_documents(result), result.scores[0].tolist(), strict=True))
 
     def _similarity_search_with_relevance_scores(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: Filter | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> list[tuple[Document, float]]:
         """Return each document with its `uec_relevance`; the public method has a threshold, too."""
-        result = self._search(query, k, filter)
+        result = self._search(query, k, filter, tenant)
         return list(zip(plain_documents(result), result.relevance[0].tolist(), strict=True))
 
     def similarity_search_by_vector(  # type: ignore[override]
-        self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        filter: Filter | None = None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> list[Document]:
         """Run `similarity_search` for a vector of `embeddings`; see `Retriever.search_vector`."""
-        return plain_documents(self.index.search_vector(embedding, k, filter=filter))
+        result = self.index.search_vector(embedding, k, filter=filter, tenant=tenant)
+        return plain_documents(result)
 
     def max_marginal_relevance_search(  # type: ignore[override]
         self,
@@ -232,10 +267,13 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         fetch_k: int = 20,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> list[Document]:
         """Find documents that are relevant and diverse; see `Diversity`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        result = self.index.search([query], k, filter=filter, diversity=diversity)
+        options = Options(filter=filter, diversity=diversity, tenant=tenant)
+        result = self.index.search([query], k, **options)
         return plain_documents(result.with_copies(k, last=True))
 
     def max_marginal_relevance_search_by_vector(  # type: ignore[override]
@@ -245,10 +283,14 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         fetch_k: int = 20,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> list[Document]:
         """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        result = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
+        result = self.index.search_vector(
+            embedding, k, filter=filter, diversity=diversity, tenant=tenant
+        )
         return plain_documents(result.with_copies(k, last=True))
 
     asimilarity_search = framework.in_thread_once_fitted(similarity_search)
@@ -262,9 +304,11 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         max_marginal_relevance_search_by_vector
     )
 
-    def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
+    def _search(
+        self, query: str, k: int, filter: Filter | None, tenant: Filter | Everyone
+    ) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
-        return self.index.search([query], k, filter=filter).with_copies(k)
+        return self.index.search([query], k, filter=filter, tenant=tenant).with_copies(k)
 
     def as_retriever(self, **kwargs: Unpack[Parameters]) -> UECRetriever:  # type: ignore[override]
         """Return a retriever over this store, whose documents have their uncertainty.
@@ -303,6 +347,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     tenant : mapping or callable, optional
         The filter of all documents of one tenant, as in `Retriever.search`. That of a call limits
         it further, and cannot lift it: ``retriever.model_copy(update={"tenant": None})`` does.
+        Elsewhere, None is refused.
+    tenant_required : bool
+        Whether a search without a tenant, here or in the call, is refused.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
         The type of search, as in LangChain's vector stores. The score threshold applies to
         `uec_relevance`.
@@ -347,7 +394,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: Filter | None = None
-    tenant: Filter | None = None
+    tenant: Annotated[Filter | Everyone, BeforeValidator(check_given)] = EVERYONE
+    tenant_required: bool = False
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -512,14 +560,19 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     @property
     def _defaults(self) -> dict[str, Any]:
         """The options of its searches, unless a call has others."""
+        if "tenant" in self.search_kwargs:
+            check_named(self.search_kwargs)
         defaults = {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
-        if self.tenant is not None and "tenant" in self.search_kwargs:
+        if self.tenant is None:  # as an update of a copy lifts it
+            defaults["tenant"] = self.search_kwargs.get("tenant", EVERYONE)
+        elif "tenant" in self.search_kwargs:
             defaults["tenant"] = all_of(self.tenant, self.search_kwargs["tenant"])
         return defaults
 
     def _with_usual_filter(self) -> Self:
         defaults = self._defaults
-        self.index.usual_filter, self.index.usual_tenant = defaults["filter"], defaults["tenant"]
+        self.index.usual_filter = defaults["filter"]
+        self.index.usual_tenant = check_tenant(defaults["tenant"])
         return self
 
     @property
@@ -554,13 +607,15 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     def _get_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        call, floor = arguments_of(self.search_type, self._defaults, kwargs)
+        required = self.tenant_required
+        call, floor = arguments_of(self.search_type, self._defaults, kwargs, required=required)
         return select_documents(self.index.search([query], **call), self.details, floor)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        call, floor = arguments_of(self.search_type, self._defaults, kwargs)
+        required = self.tenant_required
+        call, floor = arguments_of(self.search_type, self._defaults, kwargs, required=required)
         return select_documents(await self.index.asearch([query], **call), self.details, floor)
 
 
@@ -572,7 +627,7 @@ class _Configurable(RunnableConfigurableFields[str, list[Document]]):
     ) -> tuple[Runnable[str, list[Document]], RunnableConfig]:
         made, config = super()._prepare(config)
         before = cast(UECRetriever, self.default)._defaults["tenant"]
-        if before is not None and isinstance(made, UECRetriever) and made is not self.default:
+        if before is not EVERYONE and isinstance(made, UECRetriever) and made is not self.default:
             tenant = all_of(before, made._defaults["tenant"])
             made = made.model_copy(update={"tenant": tenant})
         return made, config

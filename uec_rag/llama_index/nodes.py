@@ -30,21 +30,24 @@ from llama_index.core.vector_stores.utils import (
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
+from uec_rag.base.text import QUESTION_KEYS, questions_in
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
-from uec_rag.stores.passage import Passage, make_passages
+from uec_rag.stores.passage import Passage, make_passages, with_questions
 
 _N = TypeVar("_N", bound=BaseNode)
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
     """Convert nodes to passages with the nodes in their metadata, and the embedded text as text.
+
+    Questions that stand beside a text are no part of it.
 
     Raises
     ------
@@ -53,10 +56,34 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
     """
     copies = [_without_findings(node, type(node)) for node in nodes]
     return make_passages(
-        [node.get_content(metadata_mode=MetadataMode.EMBED) for node in copies],
+        [_content(node, [*node.excluded_embed_metadata_keys, *QUESTION_KEYS]) for node in copies],
         [node.node_id for node in copies],
         [node_to_metadata_dict(node) for node in copies],
     )
+
+
+def _content(node: BaseNode, hidden: Sequence[str]) -> str:
+    """Return the text of a node as it is embedded, without some of its metadata."""
+    update = {"excluded_embed_metadata_keys": [*hidden]}
+    copy = node.model_copy(update=update) if questions_in(node.metadata) else node
+    return copy.get_content(metadata_mode=MetadataMode.EMBED)
+
+
+def embedded_text(passage: Passage) -> str:
+    """Return the text of a passage's node as LlamaIndex embeds it, where it has questions, too."""
+    if not questions_in(passage.metadata):
+        return passage.text
+    node = metadata_dict_to_node(passage.metadata)
+    return node.get_content(metadata_mode=MetadataMode.EMBED)
+
+
+def searched_text(passage: Passage) -> str:
+    """Return the embedded text of a passage's node with its questions, also where they are hidden.
+
+    An embedding that an index of LlamaIndex has for its nodes does not encode it again.
+    """
+    text = embedded_text(passage)
+    return text if text != passage.text else with_questions(passage.metadata, text)
 
 
 def with_text(nodes: Sequence[_N]) -> list[_N]:
@@ -84,7 +111,7 @@ def node_of(passage: Passage) -> BaseNode:
         node = metadata_dict_to_node(passage.metadata)
         node.metadata = own_metadata(node.metadata)
         return node
-    hidden = sorted(BOOKKEEPING & passage.metadata.keys())
+    hidden = sorted(BOOKKEEPING.union(QUESTION_KEYS) & passage.metadata.keys())
     return TextNode(
         id_=passage.id,
         text=passage.text,
@@ -97,7 +124,7 @@ def node_of(passage: Passage) -> BaseNode:
 def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
     """Convert the hits of one query to new nodes, with the keys of `Result.metadata`.
 
-    These keys are hidden from LLMs and embedding models.
+    These keys are hidden from LLMs and embedding models, as are questions beside a text.
 
     `result`: result of a single query. `details`: whether to add details of score and decision.
     """
@@ -113,7 +140,10 @@ def with_findings(node: BaseNode, findings: dict[str, Any]) -> BaseNode:
     """Return a copy of a node with metadata that LLMs and embedding models do not see."""
     kind = _Hit if type(node) is TextNode else type(node)
     hidden = "excluded_llm_metadata_keys", "excluded_embed_metadata_keys"
-    hiding = {name: [*getattr(node, name), *findings] for name in hidden}
+    questions = [key for key in QUESTION_KEYS if key in node.metadata]
+    hiding = {
+        name: [*dict.fromkeys([*getattr(node, name), *findings, *questions])] for name in hidden
+    }
     metadata = HitMetadata(own_metadata(node.metadata) | findings)
     return kind.model_construct(**dict(node) | hiding | {"metadata": metadata})
 
@@ -244,9 +274,14 @@ def passage_filter(
     return {"$and": conditions} if conditions else None
 
 
-def tenant_filter(tenant: MetadataFilters | Filter | None) -> Filter | None:
-    """Return the filter of a tenant's nodes, LlamaIndex's or ours; errors as in `check_tenant`."""
-    return check_tenant(passage_filter(tenant) if isinstance(tenant, MetadataFilters) else tenant)
+Tenant: TypeAlias = MetadataFilters | Filter | Everyone
+"""The nodes of one tenant: a filter of LlamaIndex, or one of ours."""
+
+
+def tenant_filter(tenant: Tenant, *, required: bool = False) -> Filter | None:
+    """Return the filter of a tenant's nodes; None for all; errors as in `check_tenant`."""
+    ours = passage_filter(tenant) if isinstance(tenant, MetadataFilters) else tenant
+    return check_tenant(ours, required=required)
 
 
 def _group(filters: MetadataFilters) -> dict[str, Any]:

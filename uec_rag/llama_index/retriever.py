@@ -30,6 +30,8 @@ from uec_rag.base.loops import either, is_own
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import (
+    Tenant,
+    embedded_text,
     hits,
     metadata_filters,
     passage_filter,
@@ -41,7 +43,7 @@ from uec_rag.llama_index.nodes import (
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import EVERYONE, Filter, Store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
@@ -64,7 +66,8 @@ class _Theirs(TypedDict, total=False):
 
 class _Shown(_Theirs, total=False):
     filters: MetadataFilters | None
-    tenant: MetadataFilters | Filter | None
+    tenant: Tenant
+    tenant_required: bool
     details: bool
 
 
@@ -99,7 +102,9 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
     tenant : MetadataFilters or Filter, optional
-        The filter of all nodes of one tenant, see `Retriever.search`.
+        The filter of all nodes of one tenant, see `Retriever.search`; None is refused.
+    tenant_required : bool
+        Whether there must be one.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -141,7 +146,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
-        tenant: MetadataFilters | Filter | None = None,
+        tenant: Tenant = EVERYONE,
+        tenant_required: bool = False,
         details: bool = False,
         **kwargs: Unpack[_Theirs],
     ) -> None:
@@ -153,7 +159,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         check_k(similarity_top_k)
         self._index = retriever
         self.similarity_top_k = similarity_top_k
-        self.filters, self.tenant = filters, tenant
+        self.filters, self.tenant, self.tenant_required = filters, tenant, tenant_required
         parse(self._where[0] or {})  # which checks it
         self.details = details
         super().__init__(**kwargs)
@@ -356,7 +362,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     @property
     def _where(self) -> tuple[Filter | None, Filter | None]:
         """Its filter and its tenant."""
-        return passage_filter(self.filters), tenant_filter(self.tenant)
+        tenant = tenant_filter(self.tenant, required=self.tenant_required)
+        return passage_filter(self.filters), tenant
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(self.index.search(**self._arguments(query_bundle)), self.details)
@@ -374,7 +381,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             "queries": ["\n".join(query_bundle.embedding_strs)],
             "k": self.similarity_top_k,
             "filter": filter,
-            "tenant": tenant,
+            "tenant": EVERYONE if tenant is None else tenant,
             "within": getattr(query_bundle, "within", None),
             "history": [turns(getattr(query_bundle, "history", None))],
         }
@@ -438,6 +445,7 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         lambda ids: passages_of(nodes_of(ids)),
         sample,
         find_by_vector if store.is_embedding_query else None,
+        embedded=embedded_text,
     )
 
 

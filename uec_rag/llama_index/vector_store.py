@@ -17,24 +17,27 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr, field_serializer
 
-from uec_rag.base.checks import refuse_unknown
+from uec_rag.base.checks import as_list, check_text, refuse_unknown
 from uec_rag.base.loops import beside
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import (
+    Tenant,
     Whole,
     hits,
     node_of,
     passage_filter,
     passages_of,
+    searched_text,
     tenant_filter,
     with_text,
 )
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.additions import encode_additions
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
-from uec_rag.stores.base import Filter, Store
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
+from uec_rag.stores.filters import all_of, matching, parse, selects_all
 from uec_rag.stores.passage import Passage
 
 _Search: TypeAlias = Callable[..., Any]
@@ -132,6 +135,9 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         fitted by the first search, with words beside it. A `Retriever` is used with its passages.
     store : Store, optional
         Where vectors and nodes are stored: `LocalStore` (default) or `QdrantStore`.
+    tenant_required : bool
+        Whether each query and look-up needs a `tenant`, as in `Retriever`: then also that of a
+        Retriever that is passed.
 
     Raises
     ------
@@ -172,9 +178,11 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         embedding: UEC | BaseEmbedding | Retriever | None = None,
         *,
         store: Store | None = None,
+        tenant_required: bool = False,
     ) -> None:
         super().__init__(stores_text=True)
         self._index = as_index(embedding, store)
+        self._index.tenant_required |= tenant_required
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the store with its index, which LlamaIndex would leave out."""
@@ -219,15 +227,16 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             The ids of all nodes, also of those without text, which are skipped with a warning.
         """
         passages = passages_of(with_text(nodes))
-        parts = self.index.uec.with_cache().encode(
-            [passage.text for passage in passages], "passage"
-        )
-        self.index.add_encoded(passages, parts)
+        # What LlamaIndex had embedded by `UECEmbedding` is in the cache.
+        uec = self.index.uec.with_cache()
+        gaussians = encode_additions(uec, self.index.store, passages, text_of=searched_text)
+        self.index.add_gaussians(passages, gaussians)
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Remove the nodes of a document."""
-        passages = self.index.passages(passage_filter(doc_ids=[ref_doc_id]))
+        """Remove the nodes of a document; TypeError or ValueError of no id."""
+        check_text(ref_doc_id, "ref_doc_id")
+        passages = self.index.store.snapshot(passage_filter(doc_ids=[ref_doc_id])).passages()
         self.index.delete([passage.id for passage in passages])
 
     def delete_nodes(
@@ -241,29 +250,48 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         Raises
         ------
         ValueError
-            If neither is given: `clear` removes all.
+            If neither is given, or the filters are empty or select all: `clear` removes all.
         """
         if node_ids is None and filters is None:
             raise ValueError("node_ids, filters: expected at least one; clear() removes all nodes.")
+        if filters is not None and selects_all(passage_filter(filters) or {}):
+            raise ValueError(
+                f"filters: expected some that select nodes to remove, got {filters!r:.80}, which "
+                "selects all of them; clear() removes all nodes."
+            )
         self.index.delete([passage.id for passage in self._select_passages(node_ids, filters)])
 
     def _select_passages(
-        self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
+        self,
+        node_ids: Sequence[str] | None,
+        filters: MetadataFilters | None,
+        tenant: Filter | None = None,
     ) -> Iterable[Passage]:
-        """Return passages by id, by metadata, or both, or all."""
+        """Return passages by id, by metadata, or both, or all; of a tenant, if there is one."""
+        store = self.index.store
         if node_ids is not None and (filters is None or not node_ids):
-            return self.index.get(node_ids)
-        return self.index.passages(passage_filter(filters, node_ids=node_ids))
+            hits = store.get(as_list(node_ids, "node_ids"))
+            return hits if tenant is None else matching(parse(tenant), hits)
+        condition = all_of(tenant, passage_filter(filters, node_ids=node_ids))
+        return store.snapshot(condition).passages()
 
     def clear(self) -> None:
         """Remove all nodes."""
         self.index.clear()
 
     def get_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        *,
+        tenant: Tenant = EVERYONE,
     ) -> list[BaseNode]:
-        """Return nodes by id, by metadata, or both, or all; unknown ids are skipped."""
-        return [node_of(passage) for passage in self._select_passages(node_ids, filters)]
+        """Return nodes by id, by metadata, or both, or all; unknown ids are skipped.
+
+        `tenant`: as in `UECRetriever`.
+        """
+        condition = tenant_filter(tenant, required=self.index.tenant_required)
+        return [*map(node_of, self._select_passages(node_ids, filters, condition))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes with the highest s_hat.
@@ -304,13 +332,15 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         self,
         query: VectorStoreQuery,
         *,
-        tenant: MetadataFilters | Filter | None = None,
+        tenant: Tenant = EVERYONE,
         mmr_threshold: float | None = None,
         mmr_prefetch_factor: float = 4,
         mmr_prefetch_k: int | None = None,
     ) -> tuple[_Search, _Search, Sequence[Any], dict[str, Any]]:
         """Return the search, its asynchronous twin, what it is for, and its options."""
-        k, diversity, of_tenant = query.similarity_top_k, None, tenant_filter(tenant)
+        k, diversity = query.similarity_top_k, None
+        condition = tenant_filter(tenant, required=self.index.tenant_required)
+        of_tenant: Filter | Everyone = EVERYONE if condition is None else condition
         if query.mode == VectorStoreQueryMode.MMR:
             threshold = query.mmr_threshold if mmr_threshold is None else mmr_threshold
             fetch_k = mmr_prefetch_k or k * mmr_prefetch_factor
@@ -321,17 +351,17 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
                 "words and vectors, use a store over Retriever.with_weights(...)."
             )
         condition = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
-        options = {"k": k, "filter": condition, "diversity": diversity}
+        options = {"k": k, "filter": condition, "diversity": diversity, "tenant": of_tenant}
         vector = query.query_embedding
         if vector is not None and not (query.query_str or "").strip():
-            search, options["filter"] = self.index.search_vector, all_of(of_tenant, condition)
+            search = self.index.search_vector
             return search, in_thread(search), vector, options
         if query.query_str is None:
             raise ValueError("query: expected query_str or query_embedding, got neither.")
         # A view, whose ensemble does not encode again what the embedding has encoded.
         index = self.index.snapshot()
         index.uec = self.index.uec.with_cache()
-        return index.search, index.asearch, [query.query_str], options | {"tenant": of_tenant}
+        return index.search, index.asearch, [query.query_str], options
 
     async_add = in_thread(add)
     adelete = in_thread(delete)

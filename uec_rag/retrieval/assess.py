@@ -14,6 +14,7 @@ from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Criteria, Evidence, LogOdds, decide
 from uec_rag.confidence.model import (
     JUDGED,
+    PLAUSIBLE,
     UNLIKELY,
     WORDS,
     Probabilities,
@@ -56,10 +57,13 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
     is_counted = is_exact and size == ranking.words.size and not is_told
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
+    # What is near by its question alone may be the answer, and is handed over.
+    has_questions = bool(ranking.words.tables_beside)
+    floor = PLAUSIBLE if has_questions and ranking.words.near_by_questions else 0.0
     evidence = Evidence(
         readings=tuple(meanings),
         confidence=sure,
-        in_corpus=float(probabilities.in_corpus[0]),
+        in_corpus=max(float(probabilities.in_corpus[0]), floor),
         underspecified=unsaid,
         unfamiliar=ranking.block.unfamiliar[ranking.row][0],
         basis=method.basis,

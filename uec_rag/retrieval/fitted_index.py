@@ -16,6 +16,7 @@ from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import EncoderFailed
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import beside, waiting
+from uec_rag.encoders.calls import patiently
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
@@ -27,7 +28,6 @@ from uec_rag.stores.local import LocalStore
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
 
-_PAUSE = 2.0  # seconds after which what failed in a fit, as at a rate limit, is tried once more
 _AGAIN = 60.0  # seconds after which a fit that failed is tried again
 _log = logging.getLogger("uec_rag")
 
@@ -79,9 +79,10 @@ class FittedIndex(Index):
         self._fit_once()
         store = self.store.snapshot()
         answers = check_labels(queries, relevant_ids, store)
-        self.calibration = learn.calibrate_with_labels(
-            self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
-        )
+        with patiently():
+            self.calibration = learn.calibrate_with_labels(
+                self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
+            )
         home = self._settings.home
         if not home.read_only and not self._is_snapshot:
             home.change_settings({"calibration": self.calibration.metadata()})
@@ -126,7 +127,9 @@ class FittedIndex(Index):
         for passage in sample:
             check_type(passage, Passage, "passages", "Passage objects", instead)
         before = self.uec
-        self._use_fit(learn.fit_without_labels(before, sample, show_progress=show_progress), sample)
+        with patiently():
+            fitted = learn.fit_without_labels(before, sample, show_progress=show_progress)
+        self._use_fit(fitted, sample)
         if isinstance(self.store, SourceStore) and passages is not None:
             learn.remember(before, self.store, self.uec.fitted)
         return self
@@ -137,7 +140,7 @@ class FittedIndex(Index):
         if not state.is_due or self._is_snapshot or time.monotonic() < state.not_before:
             return False
         # Else there may be more passages later.
-        is_large_enough = self.store.is_elsewhere or len(self) >= learn.ENOUGH
+        is_large_enough = self.store.is_elsewhere or len(self.store) >= learn.ENOUGH
         if self.uec.is_fitted or (is_large_enough and self._must_stay):
             state.is_due = False
         return state.is_due and is_large_enough
@@ -171,15 +174,14 @@ class FittedIndex(Index):
             await asyncio.wrap_future(running)
 
     def _fit(self) -> None:
-        """Fit the ensemble; if a service fails, or in the background, it is tried again later."""
+        """Fit the ensemble; if a service fails, or in the background, it is tried again later.
+
+        What was embedded until then is in the ensemble's cache.
+        """
         state = self._own_fit
         try:
-            with one_at_a_time(learn.key_of(self.uec, self.store)):
-                try:
-                    outcome = learn.fit_own(self.uec, self.store)
-                except EncoderFailed:
-                    time.sleep(_PAUSE)
-                    outcome = learn.fit_own(self.uec, self.store)
+            with one_at_a_time(learn.key_of(self.uec, self.store)), patiently():
+                outcome = learn.fit_own(self.uec, self.store)
                 if outcome is not None:
                     self._use_fit(*outcome)
         except Exception as error:
@@ -265,6 +267,7 @@ class FittedIndex(Index):
         store: Store | None = None,
         trust: bool = False,
         fit: FitMode = True,
+        tenant_required: bool = False,
     ) -> Self:
         """Open a saved index; what is changed is on disk when the call returns.
 
@@ -287,6 +290,8 @@ class FittedIndex(Index):
             Whether to trust the folder and download the models that it names, as in `UEC.load`.
         fit : bool or "background"
             Whether the first search may fit an ensemble that has no fit; never if it is only read.
+        tenant_required : bool
+            As in the class; also if the index was saved with it.
 
         Raises
         ------
@@ -311,6 +316,7 @@ class FittedIndex(Index):
         except BaseException:
             home.close()
             raise
+        retriever.tenant_required = tenant_required or bool(home.settings.get(save.TENANT_REQUIRED))
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever

@@ -34,7 +34,7 @@ from uec_rag.retrieval.learn import check_labels, warn_of_lost
 from uec_rag.retrieval.pending import case_of, pending_on_results
 from uec_rag.retrieval.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.retrieval.query import Options
-from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
 from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage
 
@@ -63,7 +63,9 @@ class Searchable(Protocol):
     ) -> Stamp:
         """The stamp of everything that its confidence depends on."""
 
-    def passages(self, filter: Filter | None = None) -> Iterable[Passage]:
+    def passages(
+        self, filter: Filter | None = None, *, tenant: Filter | Everyone = EVERYONE
+    ) -> Iterable[Passage]:
         """Iterate over its passages."""
 
     def with_gate(self, gate: Gate | None) -> Self:
@@ -78,7 +80,7 @@ class Searchable(Protocol):
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
-        tenant: Filter | None = None,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> SearchResult:
         """Search for questions."""
 
@@ -129,7 +131,7 @@ class LabelledSearch:
         *,
         k: int = 4,
         filter: Filter | None = None,
-        tenant: Filter | None = None,
+        tenant: Filter | Everyone = EVERYONE,
         depth: int = 0,
     ) -> Self:
         """Search labelled queries.
@@ -148,9 +150,9 @@ class LabelledSearch:
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
             )
         filter = retriever.usual_filter if filter is None else filter
-        tenant = retriever.usual_tenant if tenant is None else tenant
+        tenant = usual_tenant(retriever, tenant)
+        retriever.passages(filter, tenant=tenant)  # checks them
         scope = all_of(check_tenant(tenant), filter)
-        retriever.passages(scope)  # checks it
         labels = check_labels(queries, relevant_ids, retriever.store, minimum=1)
         view = retriever.with_gate(None)
         result = view.search(queries, max(k, depth), filter=filter, tenant=tenant)
@@ -293,7 +295,7 @@ class Gate(Policy):
         rewriter: Advisor | None = None,
         k: int = 4,
         filter: Filter | None = None,
-        tenant: Filter | None = None,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> Gate:
         """Choose the lowest thresholds that keep wrong answers below a target.
 
@@ -401,7 +403,10 @@ class Gate(Policy):
         return drift(self.confidences, confidences)
 
     def fits(
-        self, retriever: Searchable, filter: Filter | None = None, tenant: Filter | None = None
+        self,
+        retriever: Searchable,
+        filter: Filter | None = None,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> bool:
         """Return whether the index is unchanged since the gate was made.
 
@@ -413,8 +418,8 @@ class Gate(Policy):
         `Retriever.usual_tenant`.
         """
         filter = retriever.usual_filter if filter is None else filter
-        tenant = retriever.usual_tenant if tenant is None else tenant
-        return not self.misfit(retriever, all_of(tenant, filter))
+        scope = all_of(check_tenant(usual_tenant(retriever, tenant)), filter)
+        return not self.misfit(retriever, scope)
 
     def misfit(self, retriever: Searchable, filter: Filter | None, *, again: bool = True) -> str:
         """Return why the guarantee does not hold for an index; "" if it may.
@@ -451,6 +456,13 @@ class Gate(Policy):
         return text
 
 
+def usual_tenant(retriever: Searchable, tenant: Filter | Everyone) -> Filter | Everyone:
+    """Return the tenant of a call, or where it names none that of the index's searches."""
+    if tenant is not EVERYONE or retriever.usual_tenant is None:
+        return tenant
+    return retriever.usual_tenant
+
+
 def check_gate(gate: object) -> Gate | None:
     """Return a gate or None; TypeError that says what to use if it is something else."""
     instead = "; load a saved gate with Gate.load(path), or make one with Gate(threshold)"
@@ -484,7 +496,7 @@ def with_guarantee(
     """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
     result = searched.result
     rows = zip(result.decisions, result.queries, result.passages, strict=True)
-    cases = [case_of(item, query, [hit.searched for hit in hits]) for item, query, hits in rows]
+    cases = [case_of(item, query, [hit.headed for hit in hits]) for item, query, hits in rows]
     opinions = run_to_end(ask_advisor(advisor, cases, gate.timeout))
     declined = [(opinion.contains or 0.0) < DOUBT[1] for opinion in opinions]
     opinions = run_to_end(ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout))

@@ -17,12 +17,14 @@ from uec_rag.documents.question_tables import follow_labels
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import check_language
 from uec_rag.retrieval import learn, save
+from uec_rag.retrieval.additions import encode_additions
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import without_findings
 from uec_rag.retrieval.learn import FitMode, OwnFit
-from uec_rag.stores.base import Filter, Searched, Store
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched, Store
+from uec_rag.stores.filters import all_of, check_tenant, matching, parse
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.passage import Passage, last_of_each, make_passages
+from uec_rag.stores.passage import Passage, hash_text, last_of_each, make_passages
 
 
 class Passages(Sized, Iterable[Passage]):
@@ -57,6 +59,7 @@ class Index:
         *,
         language: str | None = None,
         fit: FitMode = True,
+        tenant_required: bool = False,
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
@@ -76,9 +79,12 @@ class Index:
         self._warnings: set[object] = set()
         self._is_snapshot, self._own_fit = False, OwnFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
+        # An ensemble, and its copy that has what was embedded of an addition that failed.
+        self._begun: tuple[UEC, UEC] | None = None
         # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
         self.usual_tenant: Filter | None = None
+        self.tenant_required = tenant_required
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store}, {self.uec!r})"
@@ -91,10 +97,10 @@ class Index:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
         state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
-        state |= {"usual_filter": None, "usual_tenant": None}
+        state |= {"usual_filter": None, "usual_tenant": None, "_begun": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
-            home, labels = LocalStore(), self._settings.home.settings.get("labels")
-            home.change_settings({"labels": labels})
+            home, settings = LocalStore(), self._settings.home.settings
+            home.change_settings({name: settings.get(name) for name in save.ALL_LABELS})
             state |= {"_settings": save.Settings(home), "_gate": (self.gate,)}
         return state
 
@@ -133,7 +139,16 @@ class Index:
         return self.store
 
     def __len__(self) -> int:
+        """Return the number of passages; ValueError if a tenant is required."""
+        self._tenant_of(EVERYONE)
         return len(self.store)
+
+    def __bool__(self) -> bool:
+        return len(self.store) > 0
+
+    def _tenant_of(self, tenant: Filter | Everyone) -> Filter | None:
+        """Return the filter of a call's tenant, None for all; see `check_tenant`."""
+        return check_tenant(tenant, required=self.tenant_required)
 
     def add(
         self,
@@ -145,8 +160,10 @@ class Index:
     ) -> list[str]:
         """Encode and index texts; a text with the id of an existing one replaces it.
 
-        All texts are added or none. To fill an index that is larger than the memory, add a few
-        thousand at a time.
+        Models embed each different text once, and none that the index has: to embed them again, as
+        if the model behind an API has changed, call `clear` first. All texts are added or none;
+        after a failure, what a service embedded is kept for the next call. To fill an index that is
+        larger than the memory, add a few thousand at a time.
 
         Parameters
         ----------
@@ -171,13 +188,13 @@ class Index:
         """
         passages = make_passages(texts, ids, metadatas)
         batch = [passages[position] for position in last_of_each(passages)]
-        searched = [passage.searched for passage in batch]
-        words = [passage.with_source for passage in batch]
+        if not batch:
+            return []
         self._follow()
         while True:
             uec = self.uec
             try:
-                parts = uec.encode(searched, "passage", words=words, show_progress=show_progress)
+                gaussians = self.encode(batch, show_progress=show_progress)
             except NoDirection as error:
                 row = next((at for at, p in enumerate(passages) if p.searched == error.text), None)
                 raise ValueError(
@@ -187,8 +204,21 @@ class Index:
                 with self._own_fit.swapping:
                     is_same = self.uec is uec  # else it was fitted meanwhile
                 if is_same:
-                    self.add_encoded(batch, parts)
+                    self.add_gaussians(batch, gaussians)
                     return [passage.id for passage in passages]
+
+    def encode(self, passages: Sequence[Passage], *, show_progress: bool | None = None) -> Gaussian:
+        """Encode passages for `add_gaussians`, of which models see each new text once.
+
+        What services embedded before another of their calls failed is kept until passages are
+        added.
+        """
+        with self._own_fit.swapping:
+            self._check_fit()
+            uec, begun = self.uec, self._begun
+        if begun is None or begun[0] is not uec:
+            self._begun = begun = uec, uec.remembering()
+        return encode_additions(begun[1], self.store, passages, show_progress=show_progress)
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
         """Add passages that are already encoded.
@@ -205,22 +235,24 @@ class Index:
         list of str
             The ids.
         """
+        return self.add_gaussians(passages, self.uec.fitted.combine_as(parts, "passage"))
+
+    def add_gaussians(self, passages: Sequence[Passage], gaussians: Gaussian) -> list[str]:
+        """Add passages with the Gaussians that the ensemble has of them; return their ids."""
         self._check_fit()
         with self.changing():
             self._written.bind(self.uec.fingerprint)
-            self._written.add(
-                [without_findings(passage) for passage in passages],
-                self.uec.fitted.combine_as(parts, "passage"),
-            )
+            self._written.add([without_findings(passage) for passage in passages], gaussians)
+        self._begun = None
         return [passage.id for passage in passages]
 
     def _check_fit(self) -> None:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
         if self.uec.fitted.posteriors is self._posteriors:
             return
-        if len(self):
+        if self:
             raise ValueError(
-                f"uec: it was fitted after these {len(self)} passages were indexed, whose "
+                f"uec: it was fitted after these {len(self.store)} passages were indexed, whose "
                 "vectors are of the previous fit; call clear() and add them again."
             )
         self._posteriors = self.uec.fitted.posteriors
@@ -254,25 +286,45 @@ class Index:
         """Remove passages, ignoring unknown ids; return the number removed."""
         return self._written.delete(as_list(ids, "ids"))
 
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with the given ids, in that order, leaving out unknown ids."""
-        return self.store.get(as_list(ids, "ids"))
+    def get(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids.
+
+        `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
+        """
+        condition, names = self._tenant_of(tenant), as_list(ids, "ids")
+        if condition is None:
+            return self.store.get(names)
+        hits = matching(parse(condition), self.store.get(names))
+        there = {passage.id: passage for passage in hits}
+        return [there[id_] for id_ in names if id_ in there]
 
     def clear(self) -> None:
         """Remove every passage."""
         self.delete([passage.id for passage in self.store.passages()])
 
-    def passages(self, filter: Filter | None = None) -> Passages:
+    def passages(
+        self, filter: Filter | None = None, *, tenant: Filter | Everyone = EVERYONE
+    ) -> Passages:
         """Return all passages, or those that a filter selects, to loop over and to count.
 
         With a store in memory, they are those of now, in the order of insertion; with another
         store, each loop reads those that it has then.
-        """
-        return Passages(self.store.snapshot(filter))
 
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the stored Gaussians of ids; KeyError if an id is unknown."""
-        return self.store.vectors(as_list(ids, "ids"))
+        `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
+        """
+        return Passages(self.store.snapshot(all_of(self._tenant_of(tenant), filter)))
+
+    def vectors(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> Gaussian:
+        """Return the stored Gaussians of ids; KeyError if an id is unknown.
+
+        `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
+        """
+        names = as_list(ids, "ids")
+        if self._tenant_of(tenant) is not None:
+            there = {passage.id for passage in self.get(names, tenant=tenant)}
+            if unknown := [id_ for id_ in names if id_ not in there]:
+                raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
+        return self.store.vectors(names)
 
     @property
     def labels(self) -> dict[str, set[str]]:
@@ -281,9 +333,22 @@ class Index:
         A label follows its text to another id. If no passage has that text any more, it is left
         out with a warning, and so is a question that has no other label.
         """
-        return follow_labels(save.read_labels(self._settings.home), self.store)
+        return self.labels_of(EVERYONE)
 
-    def label(self, question: str, relevant_ids: Collection[str] | None) -> None:
+    def labels_of(self, tenant: Filter | Everyone) -> dict[str, set[str]]:
+        """Return the `labels` of one tenant, which are apart from those of others and of none."""
+        condition = self._tenant_of(tenant)
+        labels = save.read_labels(self._settings.home, condition)
+        view = self.store if condition is None else self.store.snapshot(condition)
+        return follow_labels(labels, view)
+
+    def label(
+        self,
+        question: str,
+        relevant_ids: Collection[str] | None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
+    ) -> None:
         """Label a question of the saved index with the passages that answer it.
 
         `uec-rag gate` makes a gate of the labels. A label takes the place of one that the question
@@ -295,6 +360,8 @@ class Index:
         relevant_ids : collection of str, optional
             Ids of passages; empty if nothing in the index answers the question. None removes its
             label.
+        tenant : mapping, optional
+            The filter of one tenant's passages, of which the ids are; see `labels_of`.
 
         Raises
         ------
@@ -305,7 +372,11 @@ class Index:
         """
         check_text(question, "question")
         ids = as_list(relevant_ids or [], "relevant_ids")
-        there = self.store.fingerprints(ids)
+        condition = self._tenant_of(tenant)
+        if condition is None:
+            there = self.store.fingerprints(ids)
+        else:
+            there = {p.id: hash_text(p.text) for p in self.get(ids, tenant=tenant)}
         if unknown := [id_ for id_ in ids if id_ not in there]:
             raise ValueError(
                 f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
@@ -314,7 +385,7 @@ class Index:
         if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
         hashes = None if relevant_ids is None else there
-        save.write_label(self._settings.home, question, hashes)
+        save.write_label(self._settings.home, question, hashes, condition)
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
@@ -331,7 +402,7 @@ class Index:
         """Take the ensemble and the calibration of the folder."""
         values, before = settings.values, self._settings.values
         expected = values.get("ensemble_fingerprint")
-        if expected is not None and len(self) and expected != self.uec.fingerprint:
+        if expected is not None and self and expected != self.uec.fingerprint:
             self.uec = settings.load_ensemble()
             self._posteriors = self.uec.fitted.posteriors
             if expected != self.uec.fingerprint:
@@ -369,6 +440,8 @@ class Index:
             store = home
         else:
             store = save.save_index(target, self.uec, self.store, self.calibration)
+        with store.changing():
+            store.change_settings({save.TENANT_REQUIRED: self.tenant_required})
         if gate is not None:
             gate.save(target / GATE_FILE)
         if store is home:

@@ -36,6 +36,7 @@ from uec_rag.base.records import Memory, Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders.base import PROBES, Encoder, TermEncoder
+from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.refit import Refit
@@ -154,7 +155,8 @@ def fit_without_labels(
 
 def _are_plain(encoders: Sequence[Encoder], text: str) -> bool:
     """Return whether the last layer of all encoders is the identity, as they encode a text."""
-    encodings = [encoder.encode([text], "passage") for encoder in encoders]
+    unknown = [e for e in encoders if not isinstance(getattr(e, "uncached", e), BlackBoxEncoder)]
+    encodings = [encoder.encode([text], "passage") for encoder in unknown]
     return all(np.array_equal(encoding.embedding, encoding.features) for encoding in encodings)
 
 

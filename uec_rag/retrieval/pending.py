@@ -55,7 +55,7 @@ def pending_on_results(
     def judge(results: SearchResult) -> list[Judged[Result]]:
         at_threshold = gate.threshold, gate.k, gate.clarify_from
         return [
-            Judged(item.decide(*at_threshold), item, [hit.searched for hit in item.passages])
+            Judged(item.decide(*at_threshold), item, [hit.headed for hit in item.passages])
             for item in results
         ]
 

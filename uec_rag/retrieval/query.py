@@ -30,7 +30,7 @@ from uec_rag.questions import answers, grammar, messages
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
 from uec_rag.questions.phrasing import Goal, Phrasing, Role
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.metadata import check_stored_text
 
@@ -52,7 +52,7 @@ class Options(TypedDict, total=False):
     history: Sequence[Sequence[str]] | None
     within: Within | None
     diversity: Diversity | None
-    tenant: Filter | None
+    tenant: Filter | Everyone
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.search import Method, method_of
-from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import check_tenant, parse
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.filters import all_of, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -50,6 +50,10 @@ class Retriever(FittedIndex):
         Whether the first search of 64 passages or more fits an ensemble that has no fit on
         questions made of them, see `fit_from`. The ensemble that was passed stays as it is. With
         "background", searches do not wait for it: until it is made, they are uncertain, and say so.
+    tenant_required : bool
+        Whether each search, label, list and count of passages needs a `tenant`, and is refused
+        without one. It is saved; what is learned (`fit_from`, `calibrate`) needs none. The
+        attribute may be set later.
 
     Examples
     --------
@@ -140,7 +144,7 @@ class Retriever(FittedIndex):
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
-        tenant: Filter | None = None,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
@@ -171,7 +175,8 @@ class Retriever(FittedIndex):
             A filter for all passages of one tenant, whose questions are searched and decided as if
             no others were there: words are counted and spelled among them alone. Only the fit, and
             word counts of a store elsewhere, are those of all. `filter` limits the search further.
-            One that selects everything, such as {}, is refused.
+            One that selects everything, such as {}, is refused, and so is None: leave it out, to
+            search the passages of all.
 
         Returns
         -------
@@ -220,12 +225,13 @@ class Retriever(FittedIndex):
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self.store.remove_deleted()
-        tenant = options.get("tenant")
+        tenant = options.get("tenant", EVERYONE)
+        is_open = tenant is EVERYONE and not self.tenant_required
         request = Request(
             (),
             check_k(k),
             options.get("filter"),
-            None if tenant is None else check_tenant(tenant),
+            None if is_open else self._tenant_of(tenant),
             options.get("within"),
             diversity,
             is_read=is_read_by_model(),
@@ -299,6 +305,7 @@ class Retriever(FittedIndex):
         *,
         filter: Filter | None = None,
         diversity: Diversity | None = None,
+        tenant: Filter | Everyone = EVERYONE,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for a query given as a vector.
 
@@ -314,6 +321,7 @@ class Retriever(FittedIndex):
         k : int
         filter : Filter, optional
         diversity : Diversity, optional
+        tenant : mapping or callable, optional
             As in `search`.
 
         Raises
@@ -323,7 +331,8 @@ class Retriever(FittedIndex):
         """
         self._follow()
         self.store.remove_deleted()
-        request = Request((), check_k(k), filter, diversity=diversity)
+        condition = all_of(self._tenant_of(tenant), filter)
+        request = Request((), check_k(k), condition, diversity=diversity)
         store = self.store if diversity is None else self.store.snapshot()
         language = check_language(self.language) or ENGLISH
         return ask_vector(self.uec, store, embedding, request, language)

@@ -28,7 +28,7 @@ from uec_rag.base.counts import LookedUp
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, stack_rows
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
-from uec_rag.base.text import FUNCTION_WORDS, own_text, telling_words
+from uec_rag.base.text import FUNCTION_WORDS, QUESTION_KEYS, own_text, telling_words
 from uec_rag.confidence.model import (
     NEAREST,
     READ,
@@ -48,7 +48,7 @@ from uec_rag.ensemble.fitted import Fitted
 from uec_rag.evidence.family import family_of
 from uec_rag.evidence.table import EVIDENCE, Comparison, weigh
 from uec_rag.evidence.table import weights as evidence_weights
-from uec_rag.evidence.words import Rarity, Words
+from uec_rag.evidence.words import Rarity, Words, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.base import Filter, Searched, StoreHits
@@ -481,20 +481,28 @@ def _words_of(
     if not terms:
         return Words.match(phrasing, hits, size)
     rarity, tables = dict[str, float](), [dict[str, float]() for _ in hits]
+    asks = [not hit.metadata.keys().isdisjoint(QUESTION_KEYS) for hit in hits]
+    tables_beside = [dict[str, float]() for _ in hits] if any(asks) else []
     for of_queries, looked_up, amounts in terms:
         if of_queries.labels is None:
             continue
         span = looked_up.spans[row]
-        labels = [*map(of_queries.labels[row].get, of_queries.keys[span].tolist())]
+        keys = of_queries.keys[span].tolist()
+        labels = [*map(of_queries.labels[row].get, keys)]
         for word, rare in zip(labels, looked_up.idf[span].tolist(), strict=True):
             if word is not None:  # as of a part of a word
                 rarity[word] = max(rarity.get(word, 0.0), rare)
-        for table, of_hit in zip(tables, amounts[row].tolist(), strict=True):
-            for word, amount in zip(labels, of_hit, strict=True):
+        for at, of_hit in enumerate(amounts[row].tolist()):
+            shares = shares_beside(hits[at], keys) if asks[at] else {}
+            for key, word, amount in zip(keys, labels, of_hit, strict=True):
                 if amount and word is not None:
-                    table[word] = amount
+                    share = shares.get(key, 0.0)
+                    if share:
+                        tables_beside[at][word] = amount * share
+                    if share < 1:
+                        tables[at][word] = amount * (1 - share)
     family = family_of(phrasing.text, [hit.text for hit in hits[:READ]], phrasing.language)
-    return Words(phrasing, hits, tables, rarity, size, family=family)
+    return Words(phrasing, hits, tables, rarity, size, family=family, tables_beside=tables_beside)
 
 
 def features_of(block: Block) -> tuple[Features, list[list[float]]]:
@@ -502,17 +510,23 @@ def features_of(block: Block) -> tuple[Features, list[list[float]]]:
     model, fitted, slope = block.method.model, block.method.fitted, block.slope
     logits, variance, evidence = list[FloatArray](), list[FloatArray](), list[list[float]]()
     similarities = np.zeros((len(block.phrasings), len(block.parts)), dtype=np.float32)
+    by_words = np.array([bool(part.terms) for part in block.parts])
     for row, (phrasing, (_, distinct)) in enumerate(
         zip(block.phrasings, block.copies, strict=True)
     ):
-        mu, to_hits = block.top.mu[row], block.similarities[row]
+        mu, to_hits = block.top.mu[row][distinct], block.similarities[row][:, distinct]
+        before, of_words = to_hits, block.words[row]
         if phrasing.turns:
             # The mean of several texts is shorter, which lowers all similarities to it, and the
             # confidence model was fitted on single texts.
             to_hits = to_hits / _mean_lengths(block, row)[:, None]
-            shares = (block.coefficients[row] * fitted.weights)[:, None]
-            mu = mu + (shares * (to_hits - block.similarities[row])).sum(axis=0)
-        mu, similarities[row] = mu[distinct], to_hits[:, 0]
+        if of_words.tables_beside:  # the text itself is to answer, by which confidence was learned
+            to_hits, shares = to_hits.copy(), np.array(of_words.own_shares, dtype=np.float32)
+            to_hits[by_words, : len(shares)] *= shares
+        if to_hits is not before:
+            weights = (block.coefficients[row] * fitted.weights)[:, None]
+            mu = mu + (weights * (to_hits - before)).sum(axis=0)
+        similarities[row] = to_hits[:, 0]
         logits.append((slope * mu + block.offset[row]).astype(np.float32))
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from uec_rag.base.checks import pluralize, quote, six_digits
-from uec_rag.base.text import SOURCE_KEYS, first_value
+from uec_rag.base.text import QUESTION_KEYS, SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval.hits import Result, read_by_model
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, selects_all
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.filters import selects_all
 from uec_rag.stores.passage import Passage
 
 Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
@@ -133,8 +133,12 @@ def answer_record(result: Result) -> dict[str, Any]:
 
 
 def shown_metadata(passage: Passage) -> dict[str, Any]:
-    """Return the metadata of a passage without those by which an index keeps track of files."""
-    return {key: value for key, value in passage.metadata.items() if key not in BOOKKEEPING}
+    """Return the metadata of a passage without those that an index alone needs.
+
+    These are by which it keeps track of files, and what people may ask.
+    """
+    hidden = BOOKKEEPING.union(QUESTION_KEYS)
+    return {key: value for key, value in passage.metadata.items() if key not in hidden}
 
 
 class IndexView:
@@ -161,6 +165,7 @@ class IndexView:
     def __init__(self, index: Retriever, filter: Filter | None = None) -> None:
         hides = filter is not None and not selects_all(filter)
         self.index, self.filter = index, filter if hides else None
+        self._tenant: Filter | Everyone = EVERYONE if self.filter is None else self.filter
 
     def search(
         self,
@@ -178,7 +183,7 @@ class IndexView:
                 filter=filter,
                 history=[history],
                 within=within,
-                tenant=self.filter,
+                tenant=self._tenant,
             )[0]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -199,4 +204,4 @@ class IndexView:
         return f"{pluralize(len(self._passages()), 'passage')}. {decides}"
 
     def _passages(self, filter: Filter | None = None) -> Passages:
-        return self.index.passages(all_of(self.filter, filter))
+        return self.index.passages(filter, tenant=self._tenant)

@@ -64,7 +64,7 @@ def changes_since(
     """
     # As strings, since values of metadata need not be hashable.
     states = defaultdict[str, list[tuple[str, str]]](list)
-    for passage in retriever.passages():
+    for passage in retriever.store.passages():
         if (source := file_of(passage)) is not None:
             states[source].append((str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))))
     core = hashes.keys() & states.keys()
@@ -105,19 +105,17 @@ def replace_files(
     """
     documents = list(documents)
     sources = {document.source for document in documents} | {*removals}
-    before = [passage for passage in retriever.passages() if file_of(passage) in sources]
+    before = [passage for passage in retriever.store.passages() if file_of(passage) in sources]
     drafts = [*with_ids_of(before, passages_of(documents, size=size))]
     add_file_metadata(drafts, documents)
     passages = make_passages(
         [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
     ids = {p.id for p in drafts}
-    texts = [passage.searched for passage in passages]
-    words = [passage.with_source for passage in passages]
-    parts = retriever.uec.encode(texts, "passage", words=words)
+    gaussians = retriever.encode(passages) if passages else None
     with retriever.changing():
-        if passages:
-            retriever.add_encoded(passages, parts)
+        if gaussians is not None:
+            retriever.add_gaussians(passages, gaussians)
         retriever.delete([passage.id for passage in before if passage.id not in ids])
     return len(passages)
 

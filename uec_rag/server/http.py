@@ -41,6 +41,7 @@ from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import schemas
 from uec_rag.server.access import protections
+from uec_rag.stores import EVERYONE
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}
@@ -73,8 +74,8 @@ def create_app(
     origins : sequence of str
         Origins of other sites whose pages may send requests.
     tenants : bool
-        Whether each question needs the `tenant` whose passages it is asked of. Headings and the
-        number of all passages are not shown then.
+        Whether each question needs the `tenant` whose passages it is asked of, as always if the
+        index requires one. Headings and the number of all passages are not shown then.
 
     Returns
     -------
@@ -91,6 +92,7 @@ def create_app(
     ...     client.post("/ask", json={"question": "Why do cats purr?"}).json()["decision"]
     'answer'
     """
+    tenants = tenants or index.tenant_required
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -264,7 +266,7 @@ def write_routes(index: Retriever, *, can_write: bool, tenants: bool) -> APIRout
         _check_named(body.tenant, tenants=tenants)
 
         def chosen() -> list[dict[str, Any]]:
-            tenant = schemas.options({}, [], "", body.tenant).get("tenant")
+            tenant = schemas.options({}, [], "", body.tenant).get("tenant", EVERYONE)
             headings = questions_to_ask(index, tenant)
             questions = [*body.questions, *headings[:_TRIED]]
             return [

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,19 @@ MOST_EXAMPLES = 4096
 
 Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 """A condition on a passage's metadata (see `uec_rag.stores.filters`), or a predicate."""
+
+
+class Everyone(Enum):
+    """The type of `EVERYONE`."""
+
+    EVERYONE = "everyone"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+EVERYONE: Final = Everyone.EVERYONE
+"""The `tenant` of a call that names none, apart from None, which is a mistake in a program."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +116,13 @@ class Searched(ABC):
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
+
+    def twins(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return passages that may have the texts of others, by their ids or, if that is fast, all.
+
+        They must not be changed.
+        """
+        return self.get([passage.id for passage in passages])
 
     @abstractmethod
     def vectors(self, ids: Sequence[str]) -> Gaussian:

@@ -6,12 +6,14 @@ A filter is a mapping of metadata keys to the values they must have, or to opera
      {"source": {"$in": ["law", "court"]}}]}
 
 All entries of a mapping must match. `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte` compare values;
-`$in` and `$nin` test whether the value is in a list, `$contains` whether a list has an item or a
-text has a part, and `$exists` whether there is a value. `$and` and `$or` (lists of filters) and
+`$in` and `$nin` test whether the value is in a list (which may stand for `$in`), `$contains`
+whether a list has an item or a text has a part, and `$exists` whether there is a value. Of a value
+that is a list, any item may match, or the whole: `$ne` and `$nin` exclude it then, as in MongoDB
+and Qdrant. `$and` and `$or` (lists of filters) and
 `$not` (a filter, or operators on a key) combine them; `$id` lists the ids of passages. A value that
 is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the key exists,
 `{"$eq": None}`. Numbers are compared with numbers and texts with texts; a value of another
-type does not match. True is not 1.
+type does not match, and if all of a key are, a warning says so. True is not 1.
 
 A callable(passage) -> bool is a filter, too, and operators compare what a dict holds, as in
 `{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of metadata, except
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import operator as op
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
@@ -32,7 +34,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 from uec_rag.base.checks import check_type
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import in_nfc
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.metadata import (
     DEEPEST,
     DateText,
@@ -161,6 +163,8 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         if isinstance(value, Mapping) and _has_operators(value):
             return _join([_parse_value((*keys, name), operand) for name, operand in value.items()])
+        if isinstance(value, list | tuple | set | frozenset):
+            return _parse_value(keys, {"$in": value})
         return _compare(keys, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
@@ -295,10 +299,11 @@ def key_of(condition: Condition) -> Hashable | None:
     return None
 
 
-def check_tenant(filter: Filter | None) -> Filter | None:
-    """Return the filter of a tenant; ValueError if it selects everything, and TypeError for others.
+def check_tenant(tenant: object, *, required: bool = False) -> Filter | None:
+    """Return the filter of a tenant; None for `EVERYONE`, if no tenant is required.
 
-    What is empty by mistake must not show the passages of all.
+    ValueError if it is None, or selects everything, and TypeError if it is no filter: what is empty
+    by mistake must not show the passages of all.
 
     Examples
     --------
@@ -307,16 +312,30 @@ def check_tenant(filter: Filter | None) -> Filter | None:
     ValueError: tenant: expected a filter of one tenant's passages, got {'a': {'$nin': []}}, which \
 selects all of them. Omit it to search all.
     """
-    if filter is None:
+    if tenant is EVERYONE and not required:
         return None
-    if not callable(filter):
-        check_type(filter, Mapping, "tenant", 'a filter, such as {"customer": 7}')
+    if tenant is None or tenant is EVERYONE:
+        advice = "Leave it out for the passages of all."
+        if required:
+            advice = "Pass one: the passages of all are closed (tenant_required)."
+        given = "None" if tenant is None else "none"
+        raise ValueError(
+            f'tenant: expected a filter, such as {{"customer": 7}}, got {given}. {advice}'
+        )
+    if not callable(tenant):
+        check_type(tenant, Mapping, "tenant", 'a filter, such as {"customer": 7}')
+    filter = cast(Filter, tenant)
     if selects_all(filter):
         raise ValueError(
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."
         )
     return filter
+
+
+def check_given(tenant: object) -> object:
+    """Return a tenant; ValueError if it is None, which is refused where one is passed."""
+    return check_tenant(None) if tenant is None else tenant
 
 
 def selects_all(filter: Filter) -> bool:
@@ -343,15 +362,15 @@ def ids_of(condition: Condition) -> list[str]:
     return next(([*part.ids] for part in parts if isinstance(part, HasId)), [])
 
 
-def all_of(*filters: Filter | None) -> Filter | None:
-    """Join filters by "and"; None selects everything.
+def all_of(*filters: Filter | Everyone | None) -> Filter | None:
+    """Join filters by "and"; None and `EVERYONE` select everything.
 
     Examples
     --------
     >>> all_of({"lang": "en"}, None, {"year": 2024})
     {'$and': [{'lang': 'en'}, {'year': 2024}]}
     """
-    parts = [filter for filter in filters if filter is not None]
+    parts = [filter for filter in filters if filter is not None and filter is not EVERYONE]
     if len(parts) < 2:
         return parts[0] if parts else None
     return {"$and": parts}
@@ -453,9 +472,7 @@ def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
 
 def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
     """Return whether metadata satisfies a comparison."""
-    value: Any = metadata
-    for name in condition.keys:
-        value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
+    value = _value_at(condition.keys, metadata)
     operator, operand = condition.operator, condition.value
     match operator:
         case "$eq" | "$in":
@@ -466,7 +483,71 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
             if isinstance(value, str):
                 return isinstance(operand, str) and operand in value
             return isinstance(value, list) and name_of(operand) in map(name_of, value)
-    return _is_on_side(value, operator, operand)
+    items = value if isinstance(value, list) else (value,)
+    return any(_is_on_side(item, operator, operand) for item in items)
+
+
+def _value_at(keys: Sequence[str], metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return the value under a key in dicts in metadata, `_MISSING` if there is none."""
+    value: Any = metadata
+    for name in keys:
+        value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
+    return value
+
+
+def kinds_of(value: object) -> set[str]:
+    """Return which kinds of values a value, or one of its items, may equal; none of a missing one.
+
+    Examples
+    --------
+    >>> sorted(kinds_of([1, "a"])), kinds_of(True), kinds_of(None)
+    (['lists', 'numbers', 'texts'], {'booleans'}, set())
+    """
+    match value:
+        case bool():
+            return {"booleans"}
+        case int() | float():
+            return {"numbers"}
+        case str():
+            return {"texts"}
+        case list() | tuple():
+            return {"lists"}.union(*map(kinds_of, value))
+        case Mapping():
+            return {"dicts"}
+    return set()
+
+
+def mismatch(condition: Compare, kinds: Set[str]) -> str:
+    """Say that a comparison is with values of another kind than a key has; "" if it is not.
+
+    `kinds`: those of the key's values, see `kinds_of`.
+    """
+    if condition.operator == "$exists" or not kinds:
+        return ""
+    operands = condition.value if condition.operator == "$in" else (condition.value,)
+    # A list is compared as a whole, or with one of the items.
+    asked = {"lists" if isinstance(o, list) else kind for o in operands for kind in kinds_of(o)}
+    name, there = f"{'.'.join(condition.keys)!r:.60}", ", ".join(sorted(kinds))
+    if condition.operator == "$contains" and kinds.isdisjoint({"lists", "texts"}):
+        return f"filter: {name} is compared by $contains, which needs lists or texts, not {there}."
+    if not asked or not asked.isdisjoint(kinds):
+        return ""
+    return (
+        f"filter: {name} is compared with {', '.join(sorted(asked))}, but its values are {there}, "
+        "so that none is equal, larger or smaller. Write the value as the metadata do: 2024 is not "
+        "'2024', and True is not 'true'."
+    )
+
+
+def mismatches(condition: Condition, passages: Sequence[Passage]) -> list[str]:
+    """Say which comparisons are with values of another kind than some passages have."""
+    metadata = [comparable(passage.metadata) for passage in passages]
+    notes = list[str]()
+    for leaf in leaves(condition):
+        if isinstance(leaf, Compare):
+            values = (_value_at(leaf.keys, fields) for fields in metadata)
+            notes.append(mismatch(leaf, set[str]().union(*map(kinds_of, values))))
+    return [note for note in notes if note]
 
 
 def name_of(value: object) -> Hashable:
@@ -483,10 +564,12 @@ def name_of(value: object) -> Hashable:
 
 
 def names_of(value: object) -> tuple[Hashable, ...]:
-    """Return the names by which `Compare.names` finds a stored value.
+    """Return the names by which `Compare.names` finds a stored value: also those of its items.
 
     A date, or its text, is found by a date of the same moment, and by a text that is equal.
     """
+    if isinstance(value, list | tuple):
+        return (name_of(value), *{*map(name_of, value)})
     if isinstance(value, DateText):
         return (DateText, value.span), (DateText, str(value))
     if (date := as_date(value)) is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import as_list, check_texts, check_type
 from uec_rag.base.records import cached_property
-from uec_rag.base.text import SOURCE_KEYS, About, first_value, with_headings
+from uec_rag.base.text import SOURCE_KEYS, About, first_value, questions_in, with_headings
 from uec_rag.stores.metadata import check_stored_text, normalise
 
 
@@ -40,14 +40,39 @@ class Passage:
         return About.from_passage(self.metadata, self.text)
 
     @property
-    def searched(self) -> str:
-        """The text that models encode: after its headings, if they are in the metadata alone."""
+    def headed(self) -> str:
+        """The text after its headings, if they are in the metadata alone, as models read it."""
         return with_headings(self.metadata, self.text)
 
     @property
     def with_source(self) -> str:
-        """The text whose words are compared: also with the path or the URL of its source."""
+        """The text whose words are evidence: also with the path or the URL of its source."""
+        text = with_headings(self.metadata, self.text)
+        return f"{text}\n\n{first_value(self.metadata, SOURCE_KEYS)}"
+
+    @property
+    def searched(self) -> str:
+        """The text that models encode: with the questions and names that stand beside it."""
+        return with_questions(self.metadata, self.headed)
+
+    @property
+    def counted(self) -> str:
+        """The text whose words are counted: `searched`, with the path or the URL of its source."""
         return f"{self.searched}\n\n{first_value(self.metadata, SOURCE_KEYS)}"
+
+
+def with_questions(metadata: Mapping[str, Any], text: str) -> str:
+    """Return a text before the questions and names in its metadata, a line for each.
+
+    Examples
+    --------
+    >>> print(with_questions({"questions": ["May I keep a cat?"]}, "Pets are welcome."))
+    Pets are welcome.
+    <BLANKLINE>
+    May I keep a cat?
+    """
+    questions = "\n".join(questions_in(metadata)) if metadata else ""
+    return f"{text}\n\n{questions}" if questions else text
 
 
 def copy_passage(passage: Passage) -> Passage:

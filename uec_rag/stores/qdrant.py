@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import K1, Frequencies
-from uec_rag.base.errors import missing_extra
+from uec_rag.base.errors import missing_extra, warn_once
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Schema, Terms
 from uec_rag.base.records import Record
@@ -148,6 +148,7 @@ class QdrantStore(CandidateStore):
         self._fixed: _Collection | None = None  # so that a search asks for it once
         # The number of passages, and the frequencies in each sparse block; shared by views.
         self._frequencies: list[tuple[int, list[Frequencies]]] = []
+        self._warnings = set[object]()
 
     # Requests
 
@@ -322,11 +323,23 @@ class QdrantStore(CandidateStore):
         frequencies = self._learn_words() if query.terms else []
         answers = self._ask(self._client.query_batch_points, self._name, requests)
         points = [*{point.id: point for answer in answers for point in answer.points}.values()]
-        if not points:
-            return View.empty()
-        passages = [*map(_passage_of, points)]
-        view = View.from_passages(passages, self._gaussians(points), frequencies)
-        return view.snapshot(self._filter)
+        view = View.empty()
+        if points:
+            passages = [*map(_passage_of, points)]
+            view = View.from_passages(passages, self._gaussians(points), frequencies)
+            view = view.snapshot(self._filter)
+        if not len(view):
+            self._note_mismatch()
+        return view
+
+    def _note_mismatch(self) -> None:
+        """Warn once of a key whose values are of another kind than the filter, of which none is."""
+        if self._filter:
+            points = islice(self._points(), _READ)
+            for note in filters.mismatches(
+                filters.parse(self._filter), [*map(_passage_of, points)]
+            ):
+                warn_once(self._warnings, note, note)
 
     # Writing
 
@@ -452,7 +465,7 @@ class _Collection(Record):
 
     schema: Schema
     ensemble: str | None
-    format: Literal[6] = 6
+    format: Literal[7] = 7
 
 
 def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[models.PointStruct]:
@@ -466,9 +479,9 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             "metadata": json.dumps(passage.metadata),  # Qdrant would change some floats
             "dates": dates_of(passage.metadata),
             _VALUES: {
-                key: value if isinstance(value, str) else float(value)
+                key: items if isinstance(value, list) else items[0]
                 for key, value in passage.metadata.items()
-                if isinstance(value, str | int | float)
+                if (items := _plain_items(value))
             },
         }
         for block, terms in enumerate(gaussians.terms):
@@ -479,6 +492,13 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             # Qdrant has no unsigned integers.
             payload[name] = np.repeat(keys, counts.astype(np.intp)).view(np.int64).tolist()
         yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)
+
+
+def _plain_items(value: object) -> list[str | float]:
+    """Return the texts and numbers of a value, or of a list, which Qdrant compares one by one."""
+    items = value if isinstance(value, list) else [value]
+    plain = (item for item in items if isinstance(item, str | int | float))
+    return [item if isinstance(item, str) else float(item) for item in plain]
 
 
 def _passage_of(point: Any) -> Passage:  # noqa: ANN401

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -38,6 +39,7 @@ from uec_rag.stores.filters import (
     key_of,
     leaves,
     matching,
+    mismatches,
     parse,
 )
 from uec_rag.stores.local import View
@@ -75,6 +77,8 @@ class Source:
         Returns the vectors that are there: of this embedding, and perhaps of the encoders.
     origin : object
         The store or retriever itself, by which a fit over it is found again.
+    embedded : callable(passage) -> str
+        Returns the text of a passage that the source's embedding saw.
     """
 
     name: str
@@ -86,6 +90,7 @@ class Source:
     embedding: object = None
     stored: Vectors | None = None
     origin: object = None
+    embedded: Callable[[Passage], str] = attrgetter("text")
 
 
 @dataclass(eq=False)
@@ -164,6 +169,7 @@ class Search:
             trouble = "cannot run all of it"
         elif not trouble and is_few and self._is_cut(question, pool, many):
             trouble = f"returns {len(pool)} passages of {many} that it is asked for, and has more"
+        self._say_mismatch(condition, [] if ids or misses else pool)
         if trouble:
             self._say(condition, trouble, len(pool), len(ids) + len(misses))
         elif key is not None and len(self._sound) < _MANY:
@@ -222,6 +228,11 @@ class Search:
             contrast = [-number for number in question]
         ids = {passage.id for passage in passages}
         return any(passage.id not in ids for passage in self._ask_for(contrast, None, count))
+
+    def _say_mismatch(self, condition: Condition, pool: Sequence[Passage]) -> None:
+        """Say which comparisons are with values of another kind than passages have."""
+        for note in mismatches(condition, pool):
+            warn_once(self._warnings, note, note)
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         pairs = [(p.keys, p.operator) for p in leaves(condition) if isinstance(p, Compare)]
@@ -301,7 +312,9 @@ class SourceStore(CandidateStore):
         vectors, are_ours = source.vectors or source.stored, source.vectors is not None
         sample = source.sample if self.can_look_up else None
         # Shared by views.
-        self._mirror = Mirror(source.name, vectors, are_ours, sample, source.origin)
+        self._mirror = Mirror(
+            source.name, vectors, are_ours, sample, source.origin, source.embedded
+        )
         self._memory: dict[str, Passage] | None = None  # in a view, those that were found
 
     def __str__(self) -> str:
@@ -330,7 +343,9 @@ class SourceStore(CandidateStore):
             self._memory |= stored
         passages = [*stored.values()]
         if self._filter is not None:
-            passages = matching(self._condition, passages)
+            pool, passages = passages, matching(self._condition, passages)
+            for note in () if passages else mismatches(self._condition, pool):
+                warn_once(self._mirror.warnings, note, note)
         passages, parts = self._encode_usable(passages)
         if not passages:
             return View.empty()
@@ -363,7 +378,8 @@ class SourceStore(CandidateStore):
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
 
-        Words are also those of their titles and sources in the metadata.
+        If the store has no vectors of theirs, they also see questions and names in the metadata.
+        Words are also those of these, and of titles and sources there.
 
         Raises
         ------
@@ -398,7 +414,9 @@ class SourceStore(CandidateStore):
             probes: Probes = ()
             if is_langchain(model) or is_llama_index(model):
                 encoder, texts = BlackBoxEncoder(model), self.examples(_FEW) if stored else []
-                is_other = Mirror("", stored).has_others(encoder, texts)
+                is_other = Mirror("", stored, embedded=self.source.embedded).has_others(
+                    encoder, texts
+                )
                 probes = (_FOREIGN if is_other else probe(encoder),)
             self._mirror.probes = probes
         return self._mirror.probes
@@ -431,6 +449,8 @@ class SourceStore(CandidateStore):
         missing = [id_ for id_ in ids if id_ not in passages]
         if missing and self.source.get is not None:
             passages |= {passage.id: passage for passage in self.source.get(missing)}
+        if self._filter is not None:
+            passages = {p.id: p for p in matching(self._condition, [*passages.values()])}
         return [passages[id_] for id_ in ids if id_ in passages]
 
     def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:

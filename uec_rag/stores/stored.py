@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from operator import attrgetter
 from typing import Self, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from uec_rag.encoders.base import (
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.filters import comparable
 from uec_rag.stores.local import View
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, with_questions
 
 _MOST_LISTED = 20_000  # passages whose words are counted
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
@@ -55,6 +56,8 @@ class Mirror:
         Lists passages, to count their words.
     origin : object
         The store itself, whose words are counted once for all mirrors.
+    embedded : callable(passage) -> str
+        Returns the text that the store's vector of a passage is of.
     are_of_these : bool or None
         Whether they are, once compared.
     unusable : set of str
@@ -74,6 +77,7 @@ class Mirror:
     are_ours: bool = False
     sample: Callable[[int], Sequence[Passage]] | None = None
     origin: object = None
+    embedded: Callable[[Passage], str] = attrgetter("text")
     are_of_these: bool | None = None
     unusable: set[str] = field(default_factory=set)
     words: Listed | None = None
@@ -86,7 +90,7 @@ class Mirror:
         blocks, listed = self.read(encoders, passages), self.listed(encoders)
         words = encode_words if listed is None else listed.encode
         of_words = iter(words(encoders, passages))
-        texts = [passage.text for passage in passages]
+        texts = [with_questions(passage.metadata, passage.text) for passage in passages]
         return [
             next(of_words)
             if isinstance(encoder, TermEncoder)
@@ -138,7 +142,7 @@ class Mirror:
             trouble = f" ({type(error).__name__}: {str(error).strip():.100})"
         is_known = np.array([stored.get(passage.id) is not None for passage in passages])
         hits = [*compress(passages, is_known)]
-        misses = [passage.text for passage in compress(passages, ~is_known)]
+        misses = [self.embedded(passage) for passage in compress(passages, ~is_known)]
         if misses:
             note = f"vectors are missing for {len(misses)} of {len(passages)} candidates{trouble}"
             note = f"{self.name}: {note}. Their texts are encoded, and remembered."
@@ -197,7 +201,7 @@ class Mirror:
         passages: Sequence[Passage],
     ) -> bool:
         """Return whether the first vector is what the encoders make of its text."""
-        texts = [passage.text for passage in passages[:_COMPARED]]
+        texts = [*map(self.embedded, passages[:_COMPARED])]
         for position, unit in units.items():
             if _is_maker(encoder := encoders[position], texts, unit[:1]):
                 continue
@@ -214,7 +218,7 @@ class Mirror:
     def has_others(self, encoder: Encoder, passages: Sequence[Passage]) -> bool:
         """Return whether passages have vectors, and others than an encoder makes of their texts."""
         stored = self.vectors([p.id for p in passages]) if self.vectors and passages else {}
-        pairs = [(p.text, row) for p in passages if (row := stored.get(p.id)) is not None]
+        pairs = [(self.embedded(p), row) for p in passages if (row := stored.get(p.id)) is not None]
         units = self._split([encoder], [row for _, row in pairs]) if pairs else {}
         texts = [text for text, _ in pairs]
         return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
@@ -235,7 +239,7 @@ def _is_maker(encoder: Encoder, texts: Sequence[str], unit: FloatArray) -> bool:
 
 def encode_words(encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
     """Count the words of passages, also of their titles and sources, for each encoder of words."""
-    texts = [passage.with_source for passage in passages]
+    texts = [passage.counted for passage in passages]
     term_encoders = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
     return [encoder.encode(texts, "passage") for encoder in term_encoders]
 
@@ -244,7 +248,7 @@ def _says_the_same(before: Passage, now: Passage) -> bool:
     """Return whether two passages have the same words; their headings take long to join."""
     if before.text == now.text and before.metadata == now.metadata:
         return True
-    return before.with_source == now.with_source
+    return before.counted == now.counted
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
+from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption, warn_once
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
 from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
@@ -117,6 +117,16 @@ class _Column:
         return _positions({*map(filters.name_of, items)} for items in lists)
 
     @cached_property
+    def _lists(self) -> list[tuple[int, list[Any]]]:
+        """The values that are lists, with their positions."""
+        return [(at, value) for at, value in enumerate(self.values) if isinstance(value, list)]
+
+    @cached_property
+    def kinds(self) -> set[str]:
+        """The kinds of the values, see `kinds_of`."""
+        return set[str]().union(*map(filters.kinds_of, self.values[1:]))
+
+    @cached_property
     def _texts(self) -> list[tuple[int, str]]:
         """The values that are texts, with their positions."""
         return [(at, value) for at, value in enumerate(self.values) if isinstance(value, str)]
@@ -143,6 +153,8 @@ class _Column:
                 operator in filters.ORDERS and not isinstance(asked, bool)
             ):
                 mask = filters.ORDERS[operator](self._floats, asked)
+                for at, value in self._lists:
+                    mask[at] = filters.holds(condition, {condition.keys[0]: value})
             case _:
                 values = self.values[1:]
                 mask[0] = filters.holds(condition, {})
@@ -199,6 +211,7 @@ class Contents(Texts):
         self.segments = SegmentFolder(folder)
         self._memory = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
+        self._warnings = set[object]()
         self.states = Living[State]()  # that views of this process may have
         self._remains = dict[int, Record]()  # what these read, and the files have not any more
         self._remains_version = 0  # the version that removed the last of them
@@ -274,7 +287,10 @@ class Contents(Texts):
                     column = self._column(keys[0], view.state.next_row)
                     codes = column.codes.take(view.state.rows)
                     np.logical_and(known, codes != _GONE, out=known)
-                    hits = column.fits(condition).take(codes)
+                    fits = column.fits(condition)
+                    if len(keys) == 1 and not fits.any():
+                        self._note_mismatch(condition, column)
+                    hits = fits.take(codes)
                 case filters.HasId(ids):
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
@@ -292,6 +308,11 @@ class Contents(Texts):
 
         # What is not known of a passage says in no way that it may be seen.
         return mask(condition, np.ones(len(view), dtype=bool)) & known
+
+    def _note_mismatch(self, condition: filters.Compare, column: _Column) -> None:
+        """Warn once of a key whose values are of another kind than a comparison asks for."""
+        if note := filters.mismatch(condition, column.kinds):
+            warn_once(self._warnings, note, note)
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""

@@ -356,6 +356,15 @@ class View(Searched):
         columns = np.array([places[id_] for id_ in ids if id_ in places], dtype=np.int64)
         return [*map(copy_passage, self._read(columns))]
 
+    def twins(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return the passages that have the texts of others, which must not be changed."""
+        wanted, columns, start = text_keys(passages), list[NDArray[np.int64]](), 0
+        for part in self.state.parts:
+            texts = part.segment.texts if part.alive is None else part.segment.texts[part.alive]
+            columns.append(start + np.flatnonzero(np.isin(texts, wanted)))
+            start += len(texts)
+        return self._read(np.concatenate(columns)) if columns else []
+
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
         places = self.find(ids)

@@ -1,0 +1,229 @@
+"""Questions and names beside a passage are searched everywhere, and are no part of it."""
+
+import json
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import MetadataMode, TextNode
+
+from tests.contract.test_over import EMBEDDED, LangChain, LlamaIndex
+from tests.helpers import bag_of_words, index_of
+from tests.llama_index.conftest import build
+from tests.stores.kinds import KINDS, every_search
+from uec_rag import UEC, Gate, Retriever, langchain, llama_index
+from uec_rag.retrieval.tool import answer_record, tool_reply
+from uec_rag.stores.passage import Passage
+
+FILLERS = [
+    f"{thing} {verb} in the {place} of the hall."
+    for thing in ("Lamps", "Doors", "Stairs", "Bins")
+    for verb in ("stand", "stay", "wait")
+    for place in ("yard", "cellar", "attic")
+]
+TEXT = "Overnight visitors are to be registered at the porter's lodge."
+QUESTIONS = ["can my girlfriend sleep over", "kip, crash on the floor"]
+ASKED = "May a girlfriend kip here?"
+KEYS = {
+    "questions": QUESTIONS,
+    "questions_this_excerpt_can_answer": "1. Can my girlfriend sleep over?\n2. kip, crash",
+}
+EACH = [[bag_of_words(64, "fine")], ["bm25"], [bag_of_words(64, "fine"), "bm25"]]
+
+
+class Wide(LangChain.Member):
+    """Of so many numbers that texts without words in common are hardly alike."""
+
+    def embed_documents(self, texts):
+        EMBEDDED.extend(texts)
+        return bag_of_words(512, "wide")(texts).tolist()
+
+
+class WideNodes(LlamaIndex.Member):
+    def _get_text_embedding(self, text):
+        return Wide().embed_documents([text])[0]
+
+
+every_key = pytest.mark.parametrize("key", KEYS)
+
+
+def metadatas_of(key="questions", value=None):
+    return [{"number": 0, key: KEYS[key] if value is None else value}] + [
+        {"number": number} for number in range(1, len(FILLERS) + 1)
+    ]
+
+
+def first_of(index, question=ASKED):
+    [result] = index.search([question])
+    return result.passages[0].text
+
+
+@pytest.mark.parametrize("encoders", EACH, ids=["vectors", "words", "both"])
+@every_search
+def test_a_passage_is_found_by_them_in_every_store_and_by_every_encoder(kind, encoders, tmp_path):
+    if encoders == ["bm25"] and kind.startswith("qdrant"):
+        return  # which needs vectors
+    store = KINDS[kind](tmp_path)
+    index = index_of(UEC(encoders), [TEXT, *FILLERS], metadatas=metadatas_of(), store=store)
+    question = "girlfriend sleep over" if len(encoders) == 1 else ASKED
+    assert first_of(index, question) == TEXT
+    index.add([TEXT], ["p0"])  # without them
+    assert first_of(index, question) != TEXT
+    index.add([TEXT], ["p0"], [{"questions": "girlfriend\nsleep over"}])
+    assert first_of(index, question) == TEXT
+
+
+@every_key
+def test_documents_of_langchain_need_nothing_else(key):
+    documents = [
+        Document(text, metadata=metadata)
+        for text, metadata in zip([TEXT, *FILLERS], metadatas_of(key), strict=True)
+    ]
+    retriever = langchain.UECRetriever.from_documents(documents, UEC(EACH[2]), k=1)
+    [document] = retriever.invoke(ASKED)
+    assert document.page_content == TEXT
+    assert document.metadata[key] == KEYS[key]
+
+
+def nodes(key):
+    return [
+        TextNode(text=text, metadata=metadata)
+        for text, metadata in zip([TEXT, *FILLERS], metadatas_of(key), strict=True)
+    ]
+
+
+def by_retriever(uec, key):
+    return llama_index.UECRetriever.from_nodes(nodes(key), uec)
+
+
+def by_their_index(uec, key):
+    return build(uec, nodes(key)).as_retriever(similarity_top_k=1)
+
+
+@every_key
+@pytest.mark.parametrize("retriever", [by_retriever, by_their_index])
+def test_nodes_of_llama_index_need_nothing_else_and_show_none_to_a_model(retriever, key):
+    found = retriever(UEC(EACH[2]), key).retrieve(ASKED)[0].node
+    assert found.get_content(MetadataMode.NONE) == TEXT
+    assert found.metadata[key] == KEYS[key]
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert "girlfriend" not in found.get_content(mode)
+        assert "number: 0" in found.get_content(mode)
+
+
+def test_nodes_whose_questions_are_hidden_from_embeddings_are_found_by_them():
+    hidden = nodes("questions")
+    hidden[0].excluded_embed_metadata_keys = ["questions"]
+    retriever = llama_index.UECRetriever.from_nodes(hidden, UEC([bag_of_words(64, "fine")]))
+    assert retriever.retrieve("girlfriend sleep over")[0].text == TEXT
+
+
+@every_key
+def test_over_a_store_of_langchain_words_find_it_by_them(key):
+    store = InMemoryVectorStore(Wide())
+    store.add_texts([TEXT, *FILLERS], metadatas_of(key))
+    over = langchain.UECRetriever.over(store, k=1, fit=False, candidates=5)
+    assert over.invoke("can my girlfriend sleep over")[0].page_content == TEXT
+
+
+@every_key
+def test_over_an_index_of_llama_index_its_vectors_of_both_are_read(key):
+    theirs = VectorStoreIndex(nodes(key), embed_model=WideNodes())
+    over = llama_index.UECRetriever.over(theirs, similarity_top_k=1, fit=False)
+    over.retrieve("lodge")  # from here on, it is known whose the vectors are
+    EMBEDDED.clear()
+    assert over.retrieve(ASKED)[0].node.get_content(MetadataMode.NONE) == TEXT
+    assert EMBEDDED
+    assert not any("hall" in text or "lodge" in text for text in EMBEDDED)
+
+
+def test_over_a_retriever_the_texts_that_it_finds_are_encoded_with_them():
+    plain, asked = (
+        InMemoryVectorStore(LangChain.Member()).as_retriever(search_kwargs={"k": 40})
+        for _ in range(2)
+    )
+    plain.vectorstore.add_texts([TEXT, *FILLERS])
+    asked.vectorstore.add_texts([TEXT, *FILLERS], metadatas_of())
+    embed = UEC([bag_of_words(64, "fine")])
+    first = [
+        langchain.UECRetriever.over(theirs, embed, k=1, fit=False).invoke("girlfriend sleep over")
+        for theirs in (plain, asked)
+    ]
+    assert [found[0].page_content == TEXT for found in first] == [False, True]
+
+
+@pytest.fixture(scope="module")
+def halls():
+    """Sections of a handbook, of which one has questions and names, as it comes."""
+    texts = [
+        "# Guests\n\nOvernight visitors are to be registered at the porter's lodge by 10 pm.",
+        "# Rent\n\nThe rent is due on the first day of each month, by direct debit.",
+        "# Laundry\n\nThe washing machines in the cellar take coins of one euro.",
+        "# Keys\n\nA lost key is replaced for 25 euros.",
+        "# Bicycles\n\nBicycles stand in the yard, and not in the corridors.",
+    ] * 8
+    texts = [f"{text} This is house {number}." for number, text in enumerate(texts)]
+    metadatas = [{"source": f"{number}.md"} for number in range(len(texts))]
+    asked = [{**metadatas[0], "questions": ["can my girlfriend sleep over in my dorm?"]}]
+    uec = UEC()
+    return [
+        index_of(uec, texts, metadatas=known) for known in (metadatas, [*asked, *metadatas[1:]])
+    ]
+
+
+def test_what_is_near_by_its_question_alone_is_handed_over_and_not_answered(halls):
+    [before], [after] = (index.search(["could my girlfriend sleep over?"]) for index in halls)
+    assert before.decision.code in ("no_answer", "off_topic")
+    assert (after.ids[0], after.decision.code) == ("p0", "uncertain")
+
+
+@pytest.mark.parametrize("question", ["When is the rent due?", "What does a lost key cost?"])
+def test_what_has_none_is_decided_as_without(halls, question):
+    [before], [after] = (index.search([question]) for index in halls)
+    assert before.ids == after.ids
+    assert before.decision.action == after.decision.action
+
+
+def test_none_of_them_is_shown_quoted_or_offered(halls):
+    index, record = halls[1], {}
+    [result] = index.search(["could my girlfriend sleep over?"])
+    record["json"] = answer_record(result)
+    hits = [(passage.text, passage.metadata) for passage in result.passages]
+    decision = result.decision
+    record["reply"] = tool_reply(decision.action, decision.code, decision.reason, [], hits)
+    record["reason"] = decision.reason
+    told = json.dumps({**record, "json": {**record["json"], "question": ""}})
+    assert "girlfriend" not in told
+
+
+def test_an_advisor_reads_the_passage_without_them(halls):
+    read = []
+
+    def advisor(question, passages):
+        read.extend(passages)
+        return "answer"
+
+    halls[1].with_gate(Gate(advisor=advisor, ask="always")).search(
+        ["could my girlfriend sleep over?"]
+    )
+    assert read
+    assert not any("girlfriend" in text for text in read)
+
+
+def test_no_reading_is_named_by_them():
+    texts = ["The fee is 5 euros.", "The fee is 7 euros."]
+    metadatas = [{"questions": name, "kind": kind} for name, kind in (("a", "Day"), ("b", "Week"))]
+    [result] = index_of(UEC(["bm25"]), texts, metadatas=metadatas).search(["What is the fee?"])
+    named = [*result.decision.readings, *result.decision.suggestions]
+    assert named
+    assert not {"a", "b"} & {reading.title for reading in named}
+
+
+@pytest.mark.parametrize("value", [5, None, {"a": "b"}, [1, 2], ""])
+def test_any_other_value_of_the_key_is_metadata_like_any(value):
+    passage = Passage("a", "Cats purr.", {"questions": value})
+    assert passage.searched == "Cats purr."
+    index = Retriever(UEC(["bm25"]))
+    index.add([passage.text], ["a"], [passage.metadata])
+    assert index.get(["a"])[0].metadata == {"questions": value}
