@@ -11,7 +11,7 @@ import uec_rag
 from uec_rag.langchain import UECRetriever
 
 ROOT = str(Path(uec_rag.__file__).parent)
-FILES, FUNCTIONS, DEPTH = 45, 350, 19
+FILES, FUNCTIONS, DEPTH = 45, 345, 18
 TEXTS = [
     "Refunds are paid within 14 days of the return reaching our warehouse.",
     "The loan of a laptop lasts two weeks.",
@@ -94,7 +94,7 @@ def test_values_are_named_by_nouns():
     names = []
     for path in Path(ROOT).rglob("*.py"):
         names += [name for _, name in {*names_in(ast.parse(path.read_text(encoding="utf-8")))}]
-    names = [name.strip("_") for name in names if name not in ("self", "cls", "_")]
+    names = [name.strip("_") for name in names if name not in ("self", "cls", "_", "__all__")]
     assert sum(name in {*NO_NOUNS.split()} for name in names) <= UNNAMED * len(names)
 
 

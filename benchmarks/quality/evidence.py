@@ -52,14 +52,15 @@ class Example(NamedTuple):
 
 def example(asked: Asked, result: Result) -> Example | None:
     """What is learned from a question; None if something else than these rows decides it."""
-    parts, is_there = result.log_odds, asked.wants == "answer"
+    parts, is_there = result.explanation, asked.wants == "answer"
     is_first = is_there and bool(asked.right) and result.ids[:1] and result.ids[0] in asked.right[0]
     if asked.before or parts is None or result.decision.action == "clarify":
         return None
     if not (is_first or asked.wants == "abstain"):
         return None
-    values = [parts.evidence[row.name] for row in AGAINST]
-    others = [0.0 if row.name in ROWS else parts.evidence[row.name] for row in AGAINST]
+    values = parts.evidence[-len(AGAINST) :]
+    pairs = zip(AGAINST, values, strict=True)
+    others = [0.0 if row.name in ROWS else value for row, value in pairs]
     against, meant = weigh(others)
     if meant < 1 or result.decision.searched_as:
         return None

@@ -31,7 +31,7 @@ from uec_rag.questions import grammar, messages
 from uec_rag.retrieval import ask, search, spelling
 
 _PARTS: dict[str, Sequence[object]] = {
-    "coverage": [table.coverage, table.Comparison.shares],
+    "coverage": [table.coverage, table.Comparison.is_known],
     "names": [table.names],
     "unnamed": [table.unnamed, table.lowest_ratio, table.log_likelihood_ratio],
     "outside": [table.outside, Words.folder_names],

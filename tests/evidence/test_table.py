@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.evidence import EVIDENCE, Comparison, Words
-from uec_rag.evidence.table import AGAINST, log_likelihood_ratio, tell, weigh, weights
+from uec_rag.evidence import EVIDENCE, Comparison, Explanation, Words
+from uec_rag.evidence.table import AGAINST, log_likelihood_ratio, weigh, weights
 from uec_rag.questions.phrasing import Goal, Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -128,17 +128,27 @@ def test_what_says_nothing_changes_nothing():
     assert weigh([0.0] * len(AGAINST)) == (0.0, 1.0)
 
 
+def explain(values, *parts, rest=0.0, missing=()):
+    """The lines of an explanation behind those of nearness, whose log odds are 1 all in all."""
+    values = dict.fromkeys(NAMES, 0.0) | values
+    parts = [-1.0, 0.0, 0.0, 2.0 - sum(parts), *parts]
+    total = 1 + weigh([*values.values()][2:])[0] + rest
+    first, *lines = Explanation(parts, [*values.values()], 1.0, total, missing).lines
+    assert first == "usual question: -1.0"
+    return lines[3:]
+
+
 def test_each_row_that_says_something_is_told():
-    values = dict.fromkeys(NAMES, 0.0) | {"coverage": 0.5, "unnamed": 1.0, "family": 1.0}
-    assert tell([*values.values()], [0.2, -2.0], ["Ada", "12"]) == [
+    values = {"coverage": 0.5, "unnamed": 1.0, "family": 1.0}
+    assert explain(values, 0.2, -2.0, rest=0.7, missing=["Ada", "12"]) == [
         "words: one hit has 50% of the question's: +0.2",
         "names: Ada and 12 are in no hit: -2.0",
         "against it: the first hit lacks a name that the question has: "
         f"-{weights()['unnamed']:.1f}",
         "against it: nothing tells which of several hits alike is meant: times 0.43",
+        "near all the same: words say no more against it: +0.7",
     ]
-    unknown = dict.fromkeys(NAMES, 0.0) | {"coverage": np.nan, "names": np.nan}
-    assert tell([*unknown.values()], [0.0, 0.0], []) == []
+    assert explain({"coverage": np.nan, "names": np.nan}, 0.0, 0.0) == []
 
 
 def test_rows_and_weights_belong_together():

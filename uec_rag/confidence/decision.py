@@ -385,34 +385,3 @@ def restrict(decision: Decision, relevance: Sequence[float], titles: Collection[
         shown=len(relevance),
     )
     return decide(evidence, decision.criteria)
-
-
-@dataclass(frozen=True)
-class LogOdds:
-    """The parts of the log odds that the documents answer one question.
-
-    Attributes
-    ----------
-    contributions : tuple of 4 + W floats
-        What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.contributions`.
-    evidence : mapping of str to float
-        The value of each row of `uec_rag.evidence.EVIDENCE`.
-    words : tuple of str
-        What these rows tell, a line for each.
-    """
-
-    contributions: tuple[float, ...]
-    evidence: Mapping[str, float]
-    words: tuple[str, ...]
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The parts in words, a line for each."""
-        base, *parts = self.contributions
-        rows = (
-            "first hit: how far it stands out from the others",
-            "nearness: of the first hit, by the model that finds it nearest",
-            "agreement: nearness of the first hit by all models",
-        )
-        lines = [f"{text}: {value:+z.1f}" for text, value in zip(rows, parts, strict=False)]
-        return (f"usual question: {base:+z.1f}", *lines, *self.words)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -52,29 +51,16 @@ class Comparison:
     gap: float = 1.0
     is_learned: bool = True
 
-    @cached_property
-    def shares(self) -> tuple[float, float]:
-        """The `WORDS`: the parts of the question's words that its first hits have; 1 is all.
+    @property
+    def is_known(self) -> bool:
+        """True if it is known which words of the question its hits have.
 
-        - "coverage": the share of the idf of its content words that one hit has, at most.
-        - "names": 1 if a hit has all its names, numbers and identifiers, or there are none; else 0.
-          The only content word of a question counts as a name.
-
-        They are NaN, not known, if no encoder counts words, if the question is in another script
-        than the first hit and not in Latin letters, or if it has no content word.
+        It is not if no encoder counts words, if the question is in another script than the first
+        hit and not in Latin letters, or if it has no content word.
         """
-        words, rarity = self.words, self.words.content
-        script = letters_in(words.phrasing.text)
+        words, script = self.words, letters_in(self.words.phrasing.text)
         is_foreign = script not in (LATIN, letters_in(words.hits[0].with_source))
-        if not words.are_counted or not rarity or is_foreign:
-            return np.nan, np.nan
-        names = words.names if len(rarity) > 1 else rarity.keys()
-        coverage, has_names = 0.0, False
-        for hit, (bag, implied) in zip(words.hits, words.bags, strict=False):
-            coverage = max(coverage, sum(rarity[word] for word in rarity if word in bag))
-            if not has_names and names <= bag:
-                has_names = lexical.has_words(hit.with_source, names - implied)
-        return coverage / sum(rarity.values()), float(has_names)
+        return words.are_counted and bool(words.content) and not is_foreign
 
     @cached_property
     def lacks(self) -> frozenset[str]:
@@ -91,13 +77,30 @@ class Comparison:
 
 
 def coverage(comparison: Comparison) -> float:
-    """Return the share of the question's words that one hit has, see `Comparison.shares`."""
-    return comparison.shares[0]
+    """Return the share of the idf of the question's content words that one hit has, at most."""
+    if not comparison.is_known:
+        return np.nan
+    rarity, bags = comparison.words.content, comparison.words.bags
+    shares = (sum(rarity[word] for word in rarity if word in bag) for bag, _ in bags)
+    return max(shares, default=0.0) / sum(rarity.values())
 
 
 def names(comparison: Comparison) -> float:
-    """Return whether a hit has all names of the question, see `Comparison.shares`."""
-    return comparison.shares[1]
+    """Return whether a hit has all names, numbers and identifiers of the question; 1 of none.
+
+    The only content word of a question counts as a name.
+    """
+    if not comparison.is_known:
+        return np.nan
+    words = comparison.words
+    terms = words.names if len(words.content) > 1 else {*words.content}
+    pairs = zip(words.hits, words.bags, strict=False)
+    return float(
+        any(
+            terms <= bag and lexical.has_words(hit.with_source, terms - implied)
+            for hit, (bag, implied) in pairs
+        )
+    )
 
 
 def unnamed(comparison: Comparison) -> float:
@@ -143,8 +146,8 @@ def lowest_ratio(
 def lacks_word(comparison: Comparison) -> float:
     """Return the share of the question's words, by idf, that the first of some statements lacks."""
     rarity = comparison.words.content
-    lacking = sum(rarity[word] for word in sorted(comparison.lacks))
-    return lacking / sum(rarity.values()) if lacking else 0.0
+    amount = sum(rarity[word] for word in sorted(comparison.lacks))
+    return amount / sum(rarity.values()) if amount else 0.0
 
 
 def replaces(comparison: Comparison) -> float:
@@ -226,7 +229,7 @@ EVIDENCE = (
         "answer",
         names,
         *(1, "shipped_confidence", "collections"),
-        "names: {lacking}",
+        "names: {absence}",
     ),
     Row(
         "unnamed",
@@ -311,44 +314,72 @@ def weigh(values: Sequence[float]) -> tuple[float, float]:
     values : sequence of float
         The value of each row.
     """
-    learned, added, lowest = weights(), 0.0, math.inf
+    learned, odds, lowest = weights(), 0.0, math.inf
     for row, value in zip(AGAINST, values, strict=True):
         if not value:
             continue
         if row.of == "answer":
-            added += row.sign * learned[row.name] * value
+            odds += row.sign * learned[row.name] * value
         else:
             lowest = min(lowest, row.sign * learned[row.name] * value)
-    return added, 1 / (1 + math.exp(-lowest))
+    return odds, 1 / (1 + math.exp(-lowest))
 
 
-def tell(
-    values: Sequence[float], contributions: Sequence[float], missing: Sequence[str]
-) -> list[str]:
-    """Write what each row tells, a line for each that says something.
+_NEARNESS = (
+    "first hit: how far it stands out from the others",
+    "nearness: of the first hit, by the model that finds it nearest",
+    "agreement: nearness of the first hit by all models",
+)
+_TOLD = 0.05  # log odds below which a part is told as nothing
 
-    Parameters
+
+@dataclass(frozen=True)
+class Explanation:
+    """The parts of the log odds that the documents answer one question.
+
+    Attributes
     ----------
-    values : sequence of float
+    contributions : sequence of 4 + W floats
+        What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.contributions`;
+        the last are those of the `WORDS`.
+    evidence : sequence of floats
         The value of each row of `EVIDENCE`.
-    contributions : sequence of float
-        What each of the `WORDS` adds to the log odds.
-    missing : sequence of str
+    slope : float
+        What the weights of `AGAINST` are multiplied by.
+    log_odds : float
+        What all of it comes to.
+    missing : tuple of str
         The words of the question that none of its first hits has.
     """
-    learned, lines = weights(), list[str]()
-    lacked = f"{' and '.join(missing) or 'a name'} {'are' if len(missing) > 1 else 'is'} in no hit"
-    for row, value, part in zip_longest(EVIDENCE, values, contributions):
-        if math.isnan(value) or (part is None and not value):
-            continue
-        lacking = "none is missing" if value else lacked
-        amount = row.sign * learned[row.name] * value if part is None else part
-        if row.of == "answer":
-            told = f"{amount:+z.1f}"
-        else:
-            told = f"times {1 / (1 + math.exp(-amount)):.2f}"
-        lines.append(f"{row.sentence.format(value=value, lacking=lacking)}: {told}")
-    return lines
+
+    contributions: Sequence[float]
+    evidence: Sequence[float]
+    slope: float
+    log_odds: float
+    missing: Sequence[str]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The parts in words, a line for each that says something."""
+        base, *parts = self.contributions
+        nearness = zip(_NEARNESS, parts, strict=False)
+        lines = [f"usual question: {base:+z.1f}", *(f"{text}: {of:+z.1f}" for text, of in nearness)]
+        lacked = f"{' and '.join(self.missing) or 'a name'} {'are' if self.missing[1:] else 'is'}"
+        learned, fitted = weights(), dict(zip(WORDS, parts[-len(WORDS) :], strict=True))
+        for row, value in zip(EVIDENCE, self.evidence, strict=True):
+            if math.isnan(value) or not (value or row.name in fitted):
+                continue
+            amount = fitted.get(row.name, row.sign * learned.get(row.name, 0.0) * value)
+            absence = "none is missing" if value else f"{lacked} in no hit"
+            effect = f"{amount if row.name in fitted else self.slope * amount:+z.1f}"
+            if row.of == "meant":
+                effect = f"times {1 / (1 + math.exp(-amount)):.2f}"
+            lines.append(f"{row.sentence.format(value=value, absence=absence)}: {effect}")
+        against = weigh(self.evidence[len(WORDS) :])[0]
+        remainder = self.log_odds - sum(self.contributions) - self.slope * against
+        if remainder > _TOLD:
+            lines.append(f"near all the same: words say no more against it: {remainder:+.1f}")
+        return tuple(lines)
 
 
 def log_likelihood_ratio(kind: Literal["unnamed", "outside"], share: float) -> float:

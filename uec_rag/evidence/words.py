@@ -35,8 +35,8 @@ from uec_rag.encoders.writing import NOT_ENGLISH, find_dates, writing_of
 from uec_rag.evidence.family import (
     Family,
     namesakes_of,
+    tokens_of,
 )
-from uec_rag.evidence.tokens import tokens_of
 from uec_rag.questions.languages import ENGLISH, function_words, matcher
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
@@ -225,13 +225,13 @@ class Words:
         if is_about_before or stems(hit.with_source).isdisjoint(target):
             return True
         words, small = split_words(goal.after.casefold()), function_words(language)
-        counted = {
+        quantities = {
             (noun, number)
             for noun, number in pairwise(words)
             if number.isdigit() and number in target - {noun} and noun not in small
         }
         pairs = pairwise(split_words(hit.with_source.casefold()))
-        return target == {number for _, number in counted} and counted.isdisjoint(pairs)
+        return target == {number for _, number in quantities} and quantities.isdisjoint(pairs)
 
     @cached_property
     def _strangers(self) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import Criteria, Evidence, LogOdds, decide
+from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.model import (
     JUDGED,
     PLAUSIBLE,
@@ -21,7 +21,7 @@ from uec_rag.confidence.model import (
     log_odds,
 )
 from uec_rag.confidence.readings import Reading
-from uec_rag.evidence.table import EVIDENCE, tell
+from uec_rag.evidence.table import Explanation
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import HANDED, Hit, Result, own_copy
 from uec_rag.retrieval.query import Query
@@ -29,7 +29,6 @@ from uec_rag.retrieval.search import Ranking
 from uec_rag.stores.passage import Passage
 
 _RANKED = 100  # ranks beyond this are not known
-_TOLD = 0.05  # log odds below which a part is told as nothing
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -90,7 +89,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         probabilities.confidence_at_k[0],
         exact=is_exact,
         alike=alike,
-        log_odds=log_odds_of(ranking),
+        explanation=explain(ranking),
     )
 
 
@@ -188,15 +187,13 @@ def numbers_of_encoders(
     ]
 
 
-def log_odds_of(ranking: Ranking) -> LogOdds:
+def explain(ranking: Ranking) -> Explanation:
     """Return the parts of the log odds that the documents answer a question."""
-    model, values = ranking.block.method.model.in_corpus, ranking.evidence
-    features = ranking.features
-    parts = model.contributions(features.in_corpus[0].tolist())
-    against = model.slope * float(features.against[0])
-    total = float(log_odds(ranking.probabilities.in_corpus)[0])
-    words = tell(values, parts[-len(WORDS) :], ranking.words.missing)
-    if (rest := total - sum(parts) - against) > _TOLD:
-        words.append(f"near all the same: words say no more against it: {rest:+.1f}")
-    names = (row.name for row in EVIDENCE)
-    return LogOdds(tuple(parts), dict(zip(names, values, strict=True)), tuple(words))
+    model = ranking.block.method.model.in_corpus
+    return Explanation(
+        model.contributions(ranking.features.in_corpus[0].tolist()),
+        ranking.evidence,
+        model.slope,
+        float(log_odds(ranking.probabilities.in_corpus)[0]),
+        ranking.words.missing,
+    )

@@ -19,11 +19,11 @@ from uec_rag.confidence.decision import (
     DECISION_KEYS,
     Criteria,
     Decision,
-    LogOdds,
     decide,
     restrict,
 )
 from uec_rag.confidence.model import JUDGED
+from uec_rag.evidence import Explanation
 from uec_rag.stores.metadata import DEEPEST, normalise
 from uec_rag.stores.passage import Passage, copy_value
 
@@ -266,7 +266,7 @@ class Result:
     alike : int
         How many of the hits a question does not tell apart, if a model reads them; see
         `read_by_model`.
-    log_odds : LogOdds, optional
+    explanation : Explanation, optional
         The parts of the log odds of `in_corpus`.
     """
 
@@ -279,12 +279,12 @@ class Result:
     exact: bool = True
     judged: bool = True
     alike: int = 0
-    log_odds: LogOdds | None = None
+    explanation: Explanation | None = None
 
     @property
     def why(self) -> tuple[str, ...]:
         """The parts of the log odds of `in_corpus` in words, one for each feature."""
-        return () if self.log_odds is None else self.log_odds.lines
+        return () if self.explanation is None else self.explanation.lines
 
     @property
     def passages(self) -> list[Passage]:

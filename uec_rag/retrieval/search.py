@@ -534,7 +534,7 @@ def features_of(block: Block) -> tuple[Features, list[list[float]]]:
         comparison = Comparison(block.words[row], scaled, gap, is_learned)
         evidence.append([piece.value(comparison) for piece in EVIDENCE])
     stacked, values = stack_rows(logits, -np.inf), np.array(evidence, dtype=np.float32)
-    against, meant = zip(*(weigh(of[len(WORDS) :]) for of in evidence), strict=True)
+    against, chances = zip(*(weigh(of[len(WORDS) :]) for of in evidence), strict=True)
     computed = features(
         stacked,
         stack_rows(variance, 0.0),
@@ -543,7 +543,7 @@ def features_of(block: Block) -> tuple[Features, list[list[float]]]:
         values[:, : len(WORDS)],
         _competing(block, logits),
         np.array(against, dtype=np.float32),
-        np.array(meant, dtype=np.float32),
+        np.array(chances, dtype=np.float32),
     )
     return computed, evidence
 
