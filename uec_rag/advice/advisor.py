@@ -160,9 +160,20 @@ def read_reply(reply: str) -> Advice | None:
     'answer'
     >>> read_reply("It depends.")
     """
-    behind = _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
-    verdicts = [item for item in _objects(behind[-_MOST_READ:]) if "verdict" in item]
+    verdicts = [item for item in objects_in(reply) if "verdict" in item]
     return _as_advice(verdicts[-1]) if verdicts else None
+
+
+def objects_in(reply: str, limit: int = _MOST_READ) -> list[dict[str, Any]]:
+    """Return the whole JSON objects in the last characters of a reply, without its thoughts.
+
+    Examples
+    --------
+    >>> objects_in('<think>{"a": 1}</think>Here: [{"a": true}, {"a": "b"}]')
+    [{'a': True}, {'a': 'b'}]
+    """
+    behind = _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
+    return [*_objects(behind[-limit:])]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
+    from uec_rag.stores.passage import Passage
 
 Patterns = Annotated[list[str], typer.Option(metavar="PATTERN")]
 
@@ -41,6 +43,7 @@ def index(
     include: Patterns = [],  # noqa: B006
     chunk_size: Annotated[int | None, typer.Option(min=FEWEST_CHARACTERS)] = None,
     update: Annotated[bool, typer.Option("--update")] = False,
+    questions_by: Annotated[str, typer.Option(metavar="MODEL")] = "",
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -55,6 +58,10 @@ def index(
 
     What was embedded is kept beside the output until the index is complete: if this is stopped, the
     same command goes on from there.
+
+    With --questions-by, a language model writes questions and everyday names for each passage,
+    which are searched with it. What is written is kept in a hidden file beside IDX: run the command
+    again to go on after an interruption; nothing is asked for twice.
 
     Example: uec-rag index ./docs --out idx
 
@@ -76,13 +83,22 @@ def index(
         Largest number of characters in a passage; the default is 800.
     update
         Read only what has changed since IDX was made.
+    questions_by
+        Chat model that writes questions, such as openai:gpt-5-mini, by LangChain's
+        init_chat_model.
     """
-    choices = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
+    choices = {
+        "exclude": exclude,
+        "include": include,
+        "chunk_size": chunk_size,
+        "questions_by": questions_by,
+    }
     options = {name: value for name, value in choices.items() if value}
     if update and (model or options):
         raise ValueError(
-            "--update reads files as the index was made, and keeps its ensemble; omit --model, "
-            "--exclude, --include and --chunk-size, or make the index again without --update"
+            "--update reads files as the index was made, and keeps its models; omit --model, "
+            "--exclude, --include, --chunk-size and --questions-by, or make the index again "
+            "without --update"
         )
     if to.exists() and not (to.is_dir() and (is_saved(to) or not any(to.iterdir()))):
         refuse_outdated(to)
@@ -94,11 +110,12 @@ def index(
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
     if update:
-        from uec_rag.retrieval.updates import update_files
+        from uec_rag.retrieval.updates import options_of, update_files
 
         retriever = open_index(to)
         retriever.uec = _keeping(retriever.uec, to)
-        changes, contents, encoded = update_files(retriever, folder)
+        writer = _writer(options_of(to).get("questions_by", ""), to)
+        changes, contents, encoded = update_files(retriever, folder, writer)
         names = ("new", "changed", "removed", "unchanged")
         counts = {name: len(getattr(changes, name)) for name in names}
         counts |= {"passages": len(retriever.store), "encoded": encoded}
@@ -132,6 +149,7 @@ def _make(
     from uec_rag.retrieval.updates import add_saved, list_made_with, record_options, replace_files
 
     is_saved_index = is_index(folder)
+    writer = _writer(options.get("questions_by", ""), to)
     if is_saved_index:
         _check_made_with(folder, model, options)
     contents = Folder(folder) if is_saved_index else list_made_with(folder, options)
@@ -139,7 +157,7 @@ def _make(
     say(f"Reading {folder} ...")
     if is_saved_index:
         retriever.uec = _keeping(ensemble, to)
-        add_saved(retriever, folder)
+        add_saved(retriever, folder, writer)
     elif not any(document.sections for document in contents.read().documents):
         files = list_first(contents.sources)
         raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
@@ -147,7 +165,7 @@ def _make(
         retriever.uec = _keeping(ensemble, to)
         say(f"Indexing {pluralize(len(contents.documents), 'file')} ...")
     size = options.get("chunk_size", CHUNK_SIZE)
-    replace_files(retriever, contents.documents, size=size)
+    replace_files(retriever, contents.documents, size=size, prepare=writer)
     if not ensemble.is_fitted:
         try:
             retriever.fit_from()
@@ -170,11 +188,42 @@ def _keeping(ensemble: UEC, to: Path) -> UEC:
     return ensemble.with_cache(_unfinished(to))
 
 
+def _writer(name: str, to: Path) -> Callable[[Sequence[Passage]], None] | None:
+    """Return what lets a chat model write questions for the passages of an index; None without."""
+    return partial(_write_questions, name, to) if name else None
+
+
+def _write_questions(name: str, to: Path, passages: Sequence[Passage]) -> None:
+    """Add what a model writes for passages to their metadata; say first what it takes."""
+    from uec_rag.base.text import questions_in
+    from uec_rag.documents.question_writer import AT_ONCE, estimate_calls, write_questions
+
+    keep = to.with_name(f".{to.name}.questions.jsonl")
+    keep.parent.mkdir(parents=True, exist_ok=True)
+    count, calls, tokens = estimate_calls(passages, keep=keep, name=name)
+    call: Any = repr  # which is not called if nothing is asked for
+    if count:
+        from uec_rag.langchain.models import chat_model
+
+        call = chat_model(name, "--questions-by")
+        say(
+            f"{name} writes questions for {pluralize(count, 'passage')}, in about "
+            f"{pluralize(calls, 'call')} and {tokens:,} tokens ..."
+        )
+    questions = write_questions(passages, call, keep=keep, name=name, at_once=AT_ONCE)
+    for passage, lines in zip(passages, questions, strict=True):
+        if lines:
+            before = questions_in(passage.metadata)
+            passage.metadata["questions"] = [*dict.fromkeys([*before, *lines])]
+    if count:
+        say(str(questions))
+
+
 def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
     """Raise ValueError if an index is made from another one with options that do not apply."""
     from uec_rag.retrieval.updates import options_of
 
-    if options:
+    if options := {name: value for name, value in options.items() if name != "questions_by"}:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise ValueError(
             f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "

@@ -89,8 +89,8 @@ class Calls:
 
     Parameters
     ----------
-    embed : callable(list of str) -> sequence
-        Embeds texts; whatever it returns has a vector for each.
+    embed : callable(list) -> sequence
+        Embeds texts, or does other work for them; whatever it returns has an item for each.
     at_once : int
         The number of calls at the same time.
     size : int
@@ -110,11 +110,11 @@ class Calls:
     """
 
     def __init__(
-        self, embed: Callable[[list[str]], Any], at_once: int = 1, size: int = MOST_TEXTS
+        self, embed: Callable[[list[Any]], Any], at_once: int = 1, size: int = MOST_TEXTS
     ) -> None:
         self.embed, self.at_once, self.size = embed, at_once, size
 
-    def run(self, texts: Sequence[str]) -> Iterator[tuple[slice, Any]]:
+    def run(self, texts: Sequence[Any]) -> Iterator[tuple[slice, Any]]:
         """Yield the positions of the texts of each call with what was returned, as it comes.
 
         Raises what `embed` raises, once all calls have ended that were sent before.
@@ -155,7 +155,7 @@ class _Run:
     """
 
     calls: Calls
-    texts: Sequence[str]
+    texts: Sequence[Any]
     size: int = field(init=False)
     todo: deque[_Piece] = field(init=False)
     again: list[tuple[float, _Piece]] = field(default_factory=list)
@@ -222,7 +222,7 @@ class _Run:
             future.set_exception(error)
         self.running[future] = piece
 
-    def _embed(self, texts: Sequence[str]) -> Any:  # noqa: ANN401
+    def _embed(self, texts: Sequence[Any]) -> Any:  # noqa: ANN401
         with waiting():
             return self.calls.embed([*texts])
 

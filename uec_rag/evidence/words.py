@@ -277,7 +277,7 @@ class Words:
         """
         pairs = zip(self.tables[:READ], self.tables_beside, strict=False)
         sums = ((sum(inside.values()), sum(outside.values())) for inside, outside in pairs)
-        return [part / (part + other) if other else 1.0 for part, other in sums]
+        return [part / (part + extra) if extra else 1.0 for part, extra in sums]
 
     @property
     def near_by_questions(self) -> bool:

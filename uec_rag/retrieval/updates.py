@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
+from uec_rag.base.text import questions_in
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
@@ -20,6 +21,9 @@ from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home
 from uec_rag.stores.passage import Passage, hash_text, make_passages
 
 _SELECTION = ("exclude", "include")
+Prepare: TypeAlias = Callable[[Sequence[Passage]], object]
+"""Adds to the metadata of passages before they are encoded."""
+
 _PATIENCE = 60.0  # seconds that an update waits for others
 
 
@@ -89,6 +93,7 @@ def replace_files(
     removals: Collection[str] = (),
     *,
     size: int = CHUNK_SIZE,
+    prepare: Prepare | None = None,
 ) -> int:
     """Replace an index's passages of files by those of documents; return the number of the latter.
 
@@ -102,12 +107,16 @@ def replace_files(
         Files whose passages are removed.
     size : int
         Maximum length of a passage, as in `passages_of`.
+    prepare : callable(passages), optional
+        Adds to the metadata of passages before they are encoded, such as questions.
     """
     documents = list(documents)
     sources = {document.source for document in documents} | {*removals}
     before = [passage for passage in retriever.store.passages() if file_of(passage) in sources]
     drafts = [*with_ids_of(before, passages_of(documents, size=size))]
     add_file_metadata(drafts, documents)
+    if prepare is not None:
+        prepare(drafts)
     passages = make_passages(
         [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
@@ -147,10 +156,10 @@ def with_ids_of(before: Iterable[Passage], drafts: Iterable[Passage]) -> Iterato
         yield replace(passage, id=id_)
 
 
-def add_saved(retriever: Retriever, folder: Path) -> None:
+def add_saved(retriever: Retriever, folder: Path, prepare: Prepare | None = None) -> None:
     """Add the passages of a saved index, its labels, and how it was made.
 
-    ValueError if it holds no passages.
+    `prepare`: as in `replace_files`. ValueError if it holds no passages.
     """
     with closing(open_home(folder, read_only=True)) as saved:
         passages = [*saved.passages()]
@@ -160,9 +169,25 @@ def add_saved(retriever: Retriever, folder: Path) -> None:
             f"FOLDER: {str(folder)!r} holds no passages, as a fit or a gate saved over a store. "
             "Load it over that store (`UECRetriever.load`, `UECGate.load`), or index documents"
         )
+    if prepare is not None:
+        prepare(passages)
     texts, ids, metadatas = zip(*((p.text, p.id, p.metadata) for p in passages), strict=True)
     retriever.add(texts, ids, metadatas)
     retriever._settings.home.change_settings(settings)
+
+
+def _complete(retriever: Retriever, prepare: Prepare) -> int:
+    """Add questions to passages that have none yet; return the number of those that got some."""
+    blanks = [
+        replace(passage, metadata=dict(passage.metadata))
+        for passage in retriever.passages()
+        if not questions_in(passage.metadata)
+    ]
+    prepare(blanks)
+    if completed := [passage for passage in blanks if questions_in(passage.metadata)]:
+        texts, ids, metadatas = zip(*((p.text, p.id, p.metadata) for p in completed), strict=True)
+        retriever.add(texts, ids, metadatas)
+    return len(completed)
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
@@ -171,10 +196,14 @@ def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
     return list_files(folder, **selected)
 
 
-def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, int]:
+def update_files(
+    retriever: Retriever, folder: Path, prepare: Prepare | None = None
+) -> tuple[Changes, Folder, int]:
     """Bring a saved index up to date with the folder that it was made from.
 
     Of a file that cannot be read now, as it is perhaps being written, the passages are kept.
+
+    `prepare`: as in `replace_files`; also of passages without questions of unchanged files.
 
     Returns
     -------
@@ -213,9 +242,14 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
         encoded = 0
         if listing.documents or changes.removed:
             size = options.get("chunk_size", CHUNK_SIZE)
-            encoded = replace_files(retriever, listing.documents, changes.removed, size=size)
+            removed = changes.removed
+            encoded = replace_files(
+                retriever, listing.documents, removed, size=size, prepare=prepare
+            )
             if retriever.store.is_elsewhere:  # the folder also holds its calibration
                 retriever.save(retriever.folder)
+        if prepare is not None:
+            encoded += _complete(retriever, prepare)
     sources = {document.source for document in listing.documents if document.sections}
     if paths := (changes.changed | changes.unchanged) & listing.unreadable.keys():
         warn(f"the index keeps its passages of {pluralize(len(paths), 'file')}{list_first(paths)}")
