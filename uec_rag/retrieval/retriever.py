@@ -270,7 +270,9 @@ class Retriever(FittedIndex):
             settings = replace(self._settings, values=home.settings)
             self._follow()
             self._check_fit()
-            uec, store = without(self.uec, self.store, failed) or (self.uec, self.store)
+            uec, store = self.uec, self.store
+            if failed:
+                uec, store = without(uec, store, failed) or (uec, store)
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
             if failed:
                 caveat = "failed", ", ".join(failed)
