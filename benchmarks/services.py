@@ -210,7 +210,7 @@ QUESTIONS = {
         "And of itertools.chain?",
         ["How do I read a file?", "What does it return?", "What are the arguments of zip?"],
     ),
-    "a double question": ("What does groupby do, and how do I remove a folder?", []),
+    "a double question": ("What is a deque, and how do I remove a folder?", []),
 }
 
 

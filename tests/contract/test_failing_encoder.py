@@ -5,7 +5,6 @@ import logging
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
@@ -185,14 +184,6 @@ def test_where_nothing_else_is_left_the_error_names_the_encoder(names):
     with pytest.raises(ConnectionError, match=f"encoder: '{names[-1]}' failed .*429") as raised:
         index.search([ASKED])
     assert raised.value.__cause__ is ERRORS[0]
-
-
-def test_a_store_that_searches_by_the_service_itself_has_nothing_left(service):
-    store = InMemoryVectorStore(service)
-    store.add_texts(SHOP)
-    service.error = ERRORS[0]
-    with pytest.raises(ConnectionError, match="encoder: 'text-embedding' failed"):
-        UECRetriever.over(store).invoke(ASKED)
 
 
 def test_a_defect_of_a_function_is_no_failure_of_a_service():

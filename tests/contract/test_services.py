@@ -1,21 +1,28 @@
 """An embedding service: what it is sent, once, in calls that it takes, and who waits for it."""
 
 import threading
+import warnings
 from email.utils import formatdate
 
 import numpy as np
 import pytest
+from langchain_community.vectorstores import FAISS
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import TextNode
 
 from benchmarks.services import FakeClock, Refusal, Service, every
-from tests.helpers import index_of
+from tests.helpers import bag_of_words, data_of, index_of, labelled
 from tests.retrieval.test_learn import ASKED, TEXTS
 from tests.retrieval.test_updates import document
-from uec_rag import UEC, EncoderFailed, Retriever
+from uec_rag import UEC, EncoderFailed, Gate, Retriever, llama_index
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, calls
-from uec_rag.langchain import UECVectorStore
+from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.retrieval import fitted_index
 from uec_rag.retrieval.updates import replace_files
 from uec_rag.stores.passage import Passage
@@ -26,10 +33,11 @@ DOWN = Refusal(503, "Service Unavailable")
 
 
 class Meeting:
-    """A clock on which calls, after the first, sleep until some are there at the same time."""
+    """A clock on which calls, after some that do not, sleep until a number of them is there."""
 
-    def __init__(self, count):
-        self.count, self.calls, self._there = count, 0, threading.Condition()
+    def __init__(self, count, free=0):
+        self.count, self.calls, self.free = count, 0, free
+        self._there = threading.Condition()
 
     def monotonic(self):
         return 0.0
@@ -38,8 +46,8 @@ class Meeting:
         with self._there:
             self.calls += 1
             self._there.notify_all()
-            is_enough = lambda: self.calls > self.count  # noqa: E731
-            assert self.calls == 1 or self._there.wait_for(is_enough, LONGEST)
+            is_met = lambda: self.calls >= self.free + self.count  # noqa: E731
+            assert self.calls <= self.free or self._there.wait_for(is_met, LONGEST)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +78,7 @@ MADE = len(pairs_from_passages([Passage(str(at), text) for at, text in enumerate
 
 def test_questions_of_a_fit_are_embedded_eight_at_a_time(service):
     index = filled(service)
-    service.clock = Meeting(8)
+    service.clock = Meeting(8, free=1)  # after the answers
     index.search(ASKED[:1])
     assert index.uec.is_fitted
     assert service.at_once == 8
@@ -79,7 +87,7 @@ def test_questions_of_a_fit_are_embedded_eight_at_a_time(service):
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_than_an_option_says(service, most):
     index = index_of(UEC([BlackBoxEncoder(service, max_concurrency=most), "bm25"]), TEXTS)
-    service.clock = Meeting(most)
+    service.clock = Meeting(most, free=1)
     index.search(ASKED[:1])
     assert service.at_once == most
 
@@ -424,3 +432,178 @@ def test_passages_of_a_changed_file_that_stay_are_not_embedded_again(service):
         "two",
     ]
     assert service.texts == 4
+
+
+# One wait a question
+
+QUESTIONS = {
+    "a follow-up": ("And on lamps?", ["How long is the warranty on sofas?", "What colours?"]),
+    "a double question": ("How long is the warranty on lamps, and how do I return a sofa?", []),
+    "one with its turns": ("How long does it last?", ["I bought a lamp.", "Is there a warranty?"]),
+}
+SHOP = data_of("shop.json")["texts"]
+
+
+def over_langchain(service, **options):
+    store = InMemoryVectorStore(service)
+    store.add_texts(SHOP)
+    return UECRetriever.over(store, **options).index
+
+
+def over_faiss(service, **options):
+    return UECRetriever.over(FAISS.from_texts(SHOP, service), **options).index
+
+
+class LlamaService(BaseEmbedding):
+    """The same service for LlamaIndex."""
+
+    _service: Service = PrivateAttr()
+
+    def __init__(self, service):
+        super().__init__(embed_batch_size=256)
+        self._service = service
+
+    def _get_query_embedding(self, query):
+        return self._service.embed_query(query)
+
+    def _get_text_embedding(self, text):
+        return self._service.embed_documents([text])[0]
+
+    def _get_text_embeddings(self, texts):
+        return self._service.embed_documents(texts)
+
+    async def _aget_query_embedding(self, query):
+        return self._get_query_embedding(query)
+
+
+def over_llama_index(service, **options):
+    nodes = [TextNode(text=text, id_=str(at)) for at, text in enumerate(SHOP)]
+    index = VectorStoreIndex(nodes, embed_model=LlamaService(service))
+    return llama_index.UECRetriever.over(index, **options).index
+
+
+STORES = {
+    "an index": lambda service, **options: index_of(UEC([service, "bm25"]), SHOP, **options),
+    "LangChain's in memory": over_langchain,
+    "FAISS": over_faiss,
+    "LlamaIndex's": over_llama_index,
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_all_texts_of_a_question_are_embedded_at_once(service, store, kind):
+    index = STORES[store](service, fit=False)
+    text, turns = QUESTIONS[kind]
+    index.search([text], history=[turns])
+    count = service.queries
+    again = Service(clock=service.clock)
+    index = STORES[store](again, fit=False)
+    again.clock = Meeting(count)
+    index.search([text], history=[turns])  # which ends
+    assert again.queries == count > 1
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_all_questions_of_a_search_are_embedded_at_once(service, store):
+    questions = [f"How long is the warranty on {what}?" for what in ("lamps", "beds", "sofas")]
+    STORES[store](service, fit=False).search(questions)
+    count = service.queries
+    again = Service(clock=service.clock)
+    index = STORES[store](again, fit=False)
+    again.clock = Meeting(count)
+    assert len(index.search(questions)) == 3
+    assert again.queries == count >= 3
+
+
+# A service that is down
+
+
+LISTED = {name: make for name, make in STORES.items() if name != "an index"}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("error", [DOWN, ConnectionError("refused"), Refusal(401, "no key")])
+def test_while_a_service_is_down_words_find_and_nothing_is_answered(service, store, error):
+    index = STORES[store](service, fit=False)
+    service.fails = lambda _: error
+    with pytest.warns(UserWarning, match="failed .*Searched without it"):
+        [one] = index.search(["How long is the warranty on lamps?"])
+    assert (one.decision.action, one.decision.code) == ("abstain", "uncertain")
+    assert "failed, so it was searched without it" in one.decision.reason
+    assert one.passages[0].text == "The warranty on lamps is two years."
+    service.fails = lambda _: None
+    [one] = index.search(["How long is the warranty on lamps?"])
+    assert "failed" not in one.decision.reason
+
+
+def test_also_below_a_store_that_embeds_questions_itself(service):
+    store = InMemoryVectorStore(service)
+    store.add_texts(SHOP)
+    index = UECRetriever.over(store, UEC([bag_of_words(16, "ours"), "bm25"]), fit=False).index
+    service.fails = lambda _: DOWN
+    with pytest.warns(UserWarning, match="failed to search .*503.* Searched without it"):
+        [one] = index.search(["How long is the warranty on lamps?"])
+    assert (one.decision.code, one.passages[0].text[:21]) == ("uncertain", "The warranty on lamps")
+
+
+@pytest.mark.parametrize("store", LISTED)
+def test_without_words_there_is_one_error_that_is_true(service, store):
+    index = LISTED[store](service, words=False, fit=False)
+    service.fails = lambda _: DOWN
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*Searched without it")
+        with pytest.raises(EncoderFailed, match=r"failed to embed 1 texts .*503"):
+            index.search(["How long is the warranty on lamps?"])
+
+
+def test_a_defect_of_a_store_is_no_failure_of_its_embedding(service):
+    class Broken(InMemoryVectorStore):
+        def similarity_search_by_vector(self, *args, **kwargs):
+            raise ValueError("no such column")
+
+    store = Broken(service)
+    store.add_texts(SHOP)
+    with pytest.raises(ValueError, match="no such column"):
+        UECRetriever.over(store, fit=False).index.search(["How long?"])
+
+
+def test_an_index_loads_while_its_service_is_down(service, tmp_path):
+    index_of(UEC([service, "bm25"]), SHOP).save(tmp_path / "idx")
+    again = Service(clock=service.clock)
+    again.fails = lambda _: DOWN
+    with pytest.warns(UserWarning, match="Loaded without comparing"):
+        index = Retriever.load(tmp_path / "idx", encoders={"service": again}, fit=False)
+    with pytest.warns(UserWarning, match="Searched without it"):
+        [one] = index.search(["How long is the warranty on lamps?"])
+    assert one.passages[0].text == "The warranty on lamps is two years."
+    again.fails = lambda _: None
+    assert index.search(["How long is the warranty on lamps?"]).decisions[0].code != "uncertain"
+
+
+def test_it_also_loads_with_the_ensemble_and_over_a_store(service, tmp_path):
+    store = InMemoryVectorStore(service)
+    store.add_texts(TEXTS)
+    UECRetriever.over(store).fit_from([Document(text) for text in TEXTS]).save(tmp_path / "fit")
+    index_of(UEC([service, "bm25"]), SHOP).save(tmp_path / "idx")
+    service.fails = lambda _: DOWN
+    again = Service(clock=service.clock)
+    again.fails = lambda _: DOWN
+    assert len(Retriever.load(tmp_path / "idx", UEC([again, "bm25"]))) == len(SHOP)
+    with pytest.warns(UserWarning, match="Loaded without comparing"):
+        over = UECRetriever.load(tmp_path / "fit", over=store, fit=False)
+    assert over.index.uec.is_fitted
+    with pytest.warns(UserWarning, match="Searched without it"):
+        assert over.invoke(ASKED[0])
+
+
+def test_a_gate_decides_while_the_service_is_down(service, tmp_path):
+    index = filled(service)
+    index.search(ASKED[:1])
+    queries, relevant = labelled(TEXTS, 60)
+    gate = Gate.from_labels(index, queries, relevant, max_wrong=0.3)
+    index.gate = gate
+    service.fails = lambda _: DOWN
+    with pytest.warns(UserWarning, match="Searched without it"):
+        [one] = index.search(ASKED[1:2])
+    assert one.decision.code == "uncertain"

@@ -106,9 +106,8 @@ Advisor: TypeAlias = Callable[..., object]
 """A chat model's reader or a decision model, by the names of its parameters.
 
 - A callable, or coroutine function, from a question and the texts of its hits to an `Advice`. A
-  bool is taken for the verdict "answer" or "no", which leaves a clarifying question; a number from
-  0 to 1 for P(the texts answer the question), an `Opinion`; and a text for the reply of a language
-  model (`read_reply`).
+  bool is taken for the verdict "answer" or "no"; a number from 0 to 1 for P(the texts answer the
+  question), an `Opinion`; and a text for the reply of a language model (`read_reply`).
 - A decision model (`uec_rag.advice.decision_models.decision_model`).
 
 Anything else, such as None, counts as not asked, and so does a call that raises. While an advisor
@@ -142,9 +141,14 @@ def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
 
 def ask_model(
     call: Callable[[str], Any], template: str, question: str, texts: Sequence[str]
-) -> str:
-    """Ask a language model by what calls it with a prompt, and returns its reply as `text`."""
-    return str(call(prompt(question, texts, template)).text)
+) -> object:
+    """Ask a language model by what calls it with a prompt; return its reply, of a message its text.
+
+    What a parser behind the model returns is returned as it is.
+    """
+    reply = call(prompt(question, texts, template))
+    text = getattr(reply, "text", None)
+    return str(text) if isinstance(text, str) else reply
 
 
 def read_reply(reply: str) -> Advice | None:
@@ -193,6 +197,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 def _as_advice(value: object) -> Advice | None:
     """Convert a JSON object, or what was passed as advice, to advice; None if it is none."""
     value = vars(value) if isinstance(value, Advice) else value
+    if callable(dump := getattr(value, "model_dump", None)):  # of pydantic, as of a parser
+        value = dump()
     if not isinstance(value, Mapping):
         return None
     names = ("verdict", "options", "rewrite")

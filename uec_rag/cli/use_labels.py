@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from uec_rag.base import __version__
-from uec_rag.base.checks import one_line, six_digits
+from uec_rag.base.checks import one_line, pluralize, six_digits
 from uec_rag.base.errors import require
 from uec_rag.cli.console import (
     Index,
@@ -206,8 +206,25 @@ def evaluate(
         f"{_mean(calibrated['level'], sign='+')}; Brier score {calibrated['brier']:.3f}. "
         f"That is without the {facts['asked_back']} questions that are asked back."
     )
+    if measures["other_words"] is not None:
+        print_other_words(measures["other_words"])
     if log:
         print_advisors(measures["advisors"])
+
+
+def print_other_words(counts: Mapping[str, Any]) -> None:
+    """Print what questions beside passages bring."""
+    from rich.table import Table
+
+    titles = "questions in other words", f"found among {counts['hits']}", "answered or handed over"
+    table = Table(*titles, box=None, pad_edge=False)
+    for way in ("with", "without"):
+        row = counts[way]
+        table.add_row(
+            f"{way} questions beside passages", str(row["found"]), str(row["handed_over"])
+        )
+    out.print(table)
+    print_text(f"These are {pluralize(counts['questions'], 'question')}.")
 
 
 def measure_logs(
@@ -284,10 +301,11 @@ def print_rates(index: Path, max_wrong: float, size: int, *, json: bool) -> None
         "as they are, with what answers them left out, and with a number or a name changed. In "
         "brackets: the 95% interval."
     )
-    table = Table("", *_WAYS.values(), box=None, pad_edge=False)
-    table.add_row("questions", *(str(rates[way]["questions"]) for way in _WAYS))
+    ways = [way for way in _WAYS if way != "in_other_words" or rates[way]["questions"]]
+    table = Table("", *map(_WAYS.__getitem__, ways), box=None, pad_edge=False)
+    table.add_row("questions", *(str(rates[way]["questions"]) for way in ways))
     for name, title in _OUTCOMES.items():
-        table.add_row(title, *(_share(rates[way][name]) for way in _WAYS))
+        table.add_row(title, *(_share(rates[way][name]) for way in ways))
     out.print(table)
     table = Table("file", "questions", *_OF_FILES, box=None, pad_edge=False)
     for file, by_way in rates["files"].items():
@@ -312,7 +330,12 @@ def print_rates(index: Path, max_wrong: float, size: int, *, json: bool) -> None
 
 _OF_FILES = "answered correctly", "though nothing answers"
 _GROUPS = 10  # groups and mistakes that are printed
-_WAYS = {"as_they_are": "as they are", "left_out": "left out", "changed": "changed"}
+_WAYS = {
+    "as_they_are": "as they are",
+    "in_other_words": "in other words",
+    "left_out": "left out",
+    "changed": "changed",
+}
 _OUTCOMES = {
     "answered_rightly": "answered correctly",
     "answered_wrongly": "answered wrongly",

@@ -41,17 +41,28 @@ _SLICE = 0.5  # seconds after which a wait looks whether it was cancelled
 _MOST_TRIES = 10  # of a call, while others succeed
 _MOST_MISSES = 2  # failures in turn after which others are still sent
 
-_is_patient: ContextVar[bool] = ContextVar("_is_patient", default=False)
+
+@dataclass
+class _Patience:
+    """The patience with calls: `is_alive` once one has succeeded, before which it is short."""
+
+    is_alive: bool
+
+
+_patience: ContextVar[_Patience | None] = ContextVar("_patience", default=None)
 
 
 @contextmanager
-def patiently() -> Iterator[None]:
-    """Let calls in the block that fail for a moment be sent again."""
-    token = _is_patient.set(True)
+def patiently(*, at_first: bool = True) -> Iterator[None]:
+    """Let calls in the block that fail for a moment be sent again.
+
+    `at_first`: also before one has succeeded, or but once; as where a user waits for the block.
+    """
+    token = _patience.set(_Patience(at_first))
     try:
         yield
     finally:
-        _is_patient.reset(token)
+        _patience.reset(token)
 
 
 def pause(seconds: float) -> None:
@@ -182,6 +193,8 @@ class _Run:
                     self._take(error, piece)
                     continue
                 self.misses = self.waits = 0
+                if (patience := _patience.get()) is not None:
+                    patience.is_alive = True
                 if piece.half:  # so the whole had too many
                     self.calls.size = min(self.calls.size, piece.half)
                 yield slice(piece.start, piece.end), vectors
@@ -229,7 +242,9 @@ class _Run:
     def _take(self, error: Exception, piece: _Piece) -> None:
         """Decide what becomes of a call that has failed."""
         kind, seconds = kind_of(error), wait_of(error)
-        waits = _WAITS.get(kind, ()) if _is_patient.get() else ()
+        patience = _patience.get()
+        waits = () if patience is None else _WAITS.get(kind, ())
+        waits = waits if patience is None or patience.is_alive else waits[:1]
         if len(piece) > 1 and kind in ("refused", "lasting"):
             half = (len(piece) + 1) // 2
             if kind == "refused":

@@ -19,7 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
+from uec_rag.base.errors import (
+    EncoderFailed,
+    FingerprintMismatch,
+    IndexCorrupted,
+    as_corrupted,
+    warn,
+)
 from uec_rag.base.files import ENSEMBLE, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
@@ -92,19 +98,31 @@ class SavedModel(Record):
                 "you trust it, download it or load with trust=True; or pass the encoder, as in "
                 "encoders={...: ...}."
             ) from error
-        if self.probe and not are_of_one_model(self.probe, probe(model)):
+        try:
+            is_other = bool(self.probe) and not are_of_one_model(self.probe, probe(model))
+            is_like = self.is_like(model) and model.dimension == self.dimension
+        except EncoderFailed as error:
+            self.inform(model)
+            warn(f"{error} Loaded without comparing its vectors with those of the saved model.")
+            return model
+        if is_other:
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} makes other vectors than the model that was saved under "
                 "this name: pass that model; or embed the passages again with the new one, and "
                 "make the fit and the gate again."
             )
-        if not self.is_like(model) or model.dimension != self.dimension:
+        if not is_like:
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} is not the model that was saved (revision "
                 f"{model.revision[:12]!r} with {model.dimension} dimensions, expected "
                 f"{self.revision[:12]!r} with {self.dimension}); {self._mend(model)}"
             )
         return model
+
+    def inform(self, model: Encoder) -> None:
+        """Tell a model that would have to embed a text the dimension of its vectors."""
+        if (expect := getattr(model, "expect", None)) is not None:
+            expect(self.dimension)
 
     def _mend(self, model: Encoder) -> str:
         """Say what makes a model the one that was saved."""

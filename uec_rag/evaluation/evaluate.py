@@ -28,6 +28,7 @@ from uec_rag.confidence.risk import interval_of, reliability, risk_curve
 from uec_rag.documents.plain_text import decode
 from uec_rag.documents.question_tables import NULL
 from uec_rag.documents.readers import has_text, rows_of
+from uec_rag.evaluation.other_words import compare_without
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -56,9 +57,10 @@ def evaluate(
     Returns
     -------
     dict
-        "facts": questions, answerable, asked_back, passages, members and k. "systems": the metrics
-        of the ensemble and of each member alone: means over the answerable questions with a 95 %
-        interval, as [mean, low, high]. "confidence", of the
+        "facts": questions, answerable, asked_back, passages, members and k. "other_words": what
+        questions beside passages bring, as `compare_without` returns it, or None. "systems": the
+        metrics of the ensemble and of each member alone: means over the answerable questions with
+        a 95 % interval, as [mean, low, high]. "confidence", of the
         questions that are not asked back: level (mean confidence minus the share of right answers)
         as [mean, low, high], brier, and the bins of `reliability`.
 
@@ -96,6 +98,7 @@ def evaluate(
             "members": list(view.uec.names),
             "k": k,
         },
+        "other_words": compare_without(retriever, labels, results),
         "systems": {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()},
         "confidence": {
             "level": _interval(sure - right),

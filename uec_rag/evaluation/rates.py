@@ -1,7 +1,8 @@
 """Estimate without labels what an index answers, hands over and refuses, and what it should not.
 
 Questions are made of the passages, as for a fit. They are asked as they are, with their passages
-left out, and with a number or a name in them changed, so that nothing answers them.
+left out, and with a number or a name in them changed, so that nothing answers them. Questions that
+were written for passages are asked of an index that lacks them.
 """
 
 from __future__ import annotations
@@ -10,21 +11,29 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import regex
 
 from uec_rag.base.checks import check_share
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.text import FUNCTION_WORDS, split_words, stems, telling_words
+from uec_rag.base.text import (
+    FUNCTION_WORDS,
+    QUESTION_KEYS,
+    questions_in,
+    split_words,
+    stems,
+    telling_words,
+)
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import lowest_threshold
 from uec_rag.documents.questions import questions_of
 from uec_rag.evaluation.evaluate import share_of
+from uec_rag.evaluation.other_words import with_passages
 from uec_rag.evidence.words import names_in
 from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.retrieval.gate import WRONG, Gate, usual_tenant
@@ -34,7 +43,9 @@ from uec_rag.stores.base import EVERYONE, MOST_EXAMPLES, Everyone, Filter
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage
 
-Way: TypeAlias = Literal["as_they_are", "left_out", "changed"]
+Way: TypeAlias = Literal["as_they_are", "in_other_words", "left_out", "changed"]
+
+_ANSWERABLE: tuple[Way, ...] = "as_they_are", "in_other_words"
 
 _SEEN = 20  # hits in which copies of what answers a question are looked for
 _SECTION = 5  # passages of a section that is about one thing
@@ -56,8 +67,10 @@ def estimate_rates(
     """Estimate without labels how often an index is right, and answers what nothing answers.
 
     Questions are made of the passages: titles and first sentences, which use the documents' words.
-    People use their own, so that the share answered rightly is an upper bound. A passage that is
-    left out may be said elsewhere in other words, so that what is still answered is one, too.
+    People use their own, so that the share answered rightly is an upper bound. If questions stand
+    beside passages, one of each is asked as well, of an index in memory that lacks it. A passage
+    that is left out may be said elsewhere in other words, so that what is still answered is an
+    upper bound, too.
 
     Parameters
     ----------
@@ -74,10 +87,11 @@ def estimate_rates(
     -------
     dict
         JSON values. "facts": passages, questions, files and the threshold that decides. Of all, and
-        in "files" of each file by its name: "as_they_are", "left_out" and "changed", each with
+        in "files" of each file by its name: "as_they_are", "in_other_words", "left_out" and
+        "changed", each with
         "questions" and the shares of them that are "answered_rightly", "answered_wrongly",
         "asked_back", "handed_over" (uncertain) and "refused", and "still_answered", those of the
-        latter two together. A share has its 95 % interval (Wilson) as "low" and "high", and is
+        last two ways together. A share has its 95 % interval (Wilson) as "low" and "high", and is
         None of no question. "threshold": the confidence above which at most `max_wrong` are still
         answered, on average, as `conformal_threshold` chooses it, with the shares "still_answered"
         and "answered_rightly" above it; "needed" is the number of questions that this takes, below
@@ -114,7 +128,7 @@ def estimate_rates(
     mistakes = [
         question
         for question in runs
-        if question.way != "as_they_are" and question.outcome == _WRONG
+        if question.way not in _ANSWERABLE and question.outcome == _WRONG
     ]
     mistakes.sort(key=lambda question: -question.decision.confidence)
     return {
@@ -215,12 +229,40 @@ def _ask(
             outcome = view.search([text], depth, tenant=scope or EVERYONE)[0]
             trials.append(_Trial("left_out", files[text], outcome, gate))
             progress.update()
+    trials += _ask_written(view, passages, size, tenant, gate)
     changed = dict(corpus.change([*asks]))
     if changed:
         results = view.search([*changed.values()], depth, tenant=tenant)
         pairs = zip(changed, results, strict=True)
         trials += [_Trial("changed", files[text], result, gate) for text, result in pairs]
     return trials
+
+
+def _ask_written(
+    view: Retriever, passages: Sequence[Passage], size: int, tenant: Filter | Everyone, gate: Gate
+) -> list[_Trial]:
+    """Ask the first question beside each of some passages, of an index that lacks it."""
+    pool = [passage for passage in passages if len(questions_in(passage.metadata)) > 1]
+    pool = random.Random(0).sample(pool, min(len(pool), size))
+    asks = {questions_in(passage.metadata)[0]: passage for passage in pool}
+    twins = [
+        replace(passage, metadata=passage.metadata | _beside(questions_in(passage.metadata)[1:]))
+        for passage in asks.values()
+    ]
+    index = with_passages(view, twins) if asks else None
+    if index is None:
+        return []
+    results = index.search([*asks], max(_SEEN, gate.k), tenant=tenant)
+    return [
+        _Trial("in_other_words", p.about.source, result, gate, _with_copies(result, [p.id]))
+        for p, result in zip(asks.values(), results, strict=True)
+    ]
+
+
+def _beside(questions: Sequence[str]) -> dict[str, Any]:
+    """Return the metadata of a passage that has these questions beside it, and no others."""
+    key, *extras = QUESTION_KEYS
+    return {key: [*questions], **dict.fromkeys(extras)}
 
 
 def _with_copies(result: Result, ids: Collection[str]) -> frozenset[str]:
@@ -322,7 +364,7 @@ def _other_numbers(number: str) -> Iterator[str]:
 
 def _rates(trials: Iterable[_Trial]) -> dict[str, Any]:
     """Return the shares of each outcome by the way of asking."""
-    outcomes: dict[Way, list[str]] = {"as_they_are": [], "left_out": [], "changed": []}
+    outcomes: dict[Way, list[str]] = {way: [] for way in get_args(Way)}
     for question in trials:
         outcomes[question.way].append(question.outcome)
     shares: dict[str, Any] = {
@@ -336,7 +378,7 @@ def _rates(trials: Iterable[_Trial]) -> dict[str, Any]:
 
 def _threshold(trials: Sequence[_Trial], max_wrong: float) -> dict[str, Any]:
     """Return the threshold at which few enough are still answered, and what it leaves."""
-    nothing = [question for question in trials if question.way != "as_they_are"]
+    nothing = [question for question in trials if question.way not in _ANSWERABLE]
     scores = np.array([question.score for question in nothing], dtype=np.float64)
     threshold, guarantee = lowest_threshold(scores, max_wrong)
     there = [question for question in trials if question.way == "as_they_are"]

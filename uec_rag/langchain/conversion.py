@@ -36,7 +36,10 @@ KIND = "langchain_core.documents.Document"
 """The class of documents, for messages."""
 
 Question: TypeAlias = str | Mapping[str, Any]
-"""A question, or a mapping with a "question" or "input", its "chat_history", and options."""
+"""A question, or a mapping with a "question" or "input", its "chat_history", and options.
+
+The turns may also be the "messages" of a graph's state, of which the last may be the question.
+"""
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
@@ -214,6 +217,8 @@ def with_options(
     if not isinstance(input, Mapping):
         return question, options
     before = input.get("chat_history", input.get("history"))
+    if before is None and input.get("messages") is not None:
+        before = turns_before(question, input["messages"])
     extras = {name: input[name] for name in CallOptions.__annotations__ if name in input}
     extras = {k: v for k, v in {**extras, "history": before}.items() if v is not None}
     for name in input.keys() - extras.keys() - _ASKING - {*(handed_on or ())}:
@@ -226,6 +231,21 @@ def with_options(
             )
     joint = {name: all_of(extras.get(name), options.get(name)) for name in ("tenant", "filter")}
     return question, extras | options | {k: v for k, v in joint.items() if v is not None}
+
+
+def turns_before(question: str, messages: object) -> Sequence[BaseMessage]:
+    """Return the messages of a graph's state before a question, which may be the newest of a human.
+
+    TypeError if they are no messages.
+    """
+    if isinstance(messages, str | Mapping | BaseMessage) or not isinstance(messages, Sequence):
+        raise TypeError(
+            f"messages: expected a list of messages, oldest first, got {messages!r:.60}."
+        )
+    lines = convert_to_messages(messages)
+    positions = [at for at, message in enumerate(lines) if isinstance(message, HumanMessage)]
+    is_last = bool(positions) and lines[positions[-1]].text == question
+    return lines[: positions[-1]] if is_last else lines
 
 
 def turns(history: object) -> list[str]:
@@ -280,7 +300,7 @@ class Loaded(framework.OverOptions, Parameters, total=False):
     """The options of `UECRetriever.load`, also for what it was made over."""
 
 
-_ASKING = {"question", "input", "chat_history", "history"}
+_ASKING = {"question", "input", "chat_history", "history", "messages"}
 
 
 class CallOptions(TypedDict, total=False):

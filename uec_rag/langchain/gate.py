@@ -14,18 +14,20 @@ from langchain_core.callbacks import (
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
     RunnableBranch,
     RunnableConfig,
     RunnableLambda,
+    RunnableSequence,
     RunnableSerializable,
+    RunnableWithFallbacks,
 )
-from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.base import RunnableBindingBase, coerce_to_runnable
 from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.tracers._streaming import (
     _StreamingCallbackHandler,
     _V2StreamingCallbackHandler,
@@ -63,8 +65,8 @@ from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
 from uec_rag.stores.source import SourceStore
 
 
-def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
-    """Create an advisor from a chat model.
+def chat_advisor(model: Runnable[Any, Any], template: str = PROMPT) -> Advisor:
+    """Create an advisor from a chat model, also a bound or retried one, or one before a parser.
 
     `template`: the prompt, with the fields `question` and `passages`.
 
@@ -78,7 +80,7 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
     return partial(ask_model, partial(_call_apart, model), template)
 
 
-def _call_apart(model: BaseChatModel, prompt: str) -> BaseMessage:
+def _call_apart(model: Runnable[Any, Any], prompt: str) -> object:
     """Call a model as a part of the run that asks it, but in no stream that a user reads.
 
     Callbacks trace the call and count its tokens. LangGraph leaves it out by its tag; what makes
@@ -97,6 +99,9 @@ def _call_apart(model: BaseChatModel, prompt: str) -> BaseMessage:
     return model.invoke(prompt, config)
 
 
+Advising: TypeAlias = BaseChatModel | Runnable[Any, Any] | Advisor
+"""A chat model, perhaps wrapped, or any other advisor."""
+
 _STREAMING = (_StreamingCallbackHandler, _V2StreamingCallbackHandler)
 
 
@@ -104,11 +109,27 @@ Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]
 """The goal of an outcome: a text, a model, or a chain or function of a gate's output."""
 
 
+def is_model(runnable: object) -> TypeGuard[Runnable[Any, Any]]:
+    """Return whether a runnable is a language model, perhaps bound, retried, or before a parser."""
+    while not isinstance(runnable, BaseLanguageModel):
+        if isinstance(runnable, RunnableBindingBase):
+            runnable = runnable.bound
+        elif isinstance(runnable, RunnableWithFallbacks):
+            runnable = runnable.runnable
+        elif isinstance(runnable, DynamicRunnable):
+            runnable = runnable.default
+        elif isinstance(runnable, RunnableSequence):
+            runnable = runnable.first
+        else:
+            return False
+    return True
+
+
 def as_branch(way: Way) -> Runnable[Any, Any]:
     """Return the runnable that an outcome goes to."""
     if isinstance(way, str):
         return RunnableLambda(lambda _: way)
-    if isinstance(way, BaseChatModel):
+    if is_model(way):
         prompt: Runnable[Any, str] = RunnableLambda(
             lambda gated: model_prompt(gated["question"], reply_of(gated))
         )
@@ -116,9 +137,9 @@ def as_branch(way: Way) -> Runnable[Any, Any]:
     return coerce_to_runnable(way)
 
 
-def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
-    """Return the advisor that a chat model makes; anything else is returned unchanged."""
-    return chat_advisor(advisor) if isinstance(advisor, BaseChatModel) else advisor
+def as_advisor(advisor: Advising | None) -> Advisor | None:
+    """Return the advisor that a model makes; anything else is returned unchanged."""
+    return chat_advisor(advisor) if is_model(advisor) else cast(Advisor | None, advisor)
 
 
 class _Judged(BaseRetriever):
@@ -161,8 +182,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
     returns the keys of `Gated`. A call, or the mapping, may set `k`, `filter` and `tenant` (the
-    guarantee is for the retriever's), `history` (or "chat_history") and `within`, as in
-    `UECRetriever`.
+    guarantee is for the retriever's), `history` (or "chat_history", or "messages" as in a graph's
+    state) and `within`, as in `UECRetriever`.
 
     Parameters
     ----------
@@ -179,8 +200,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     gate : Gate, optional
         A gate from `Gate.from_labels`; by default, that of the retriever's index.
     advisor : BaseChatModel, decision model or callable(question, texts) -> Advice, optional
-        Reads the documents once per borderline question (`Gate.advisor`). A chat model receives the
-        prompt of `chat_advisor`; if it says that the documents do not answer the question, its
+        Reads the documents once per borderline question (`Gate.advisor`). A chat model, also one
+        with `with_retry`, `with_fallbacks`, `bind` or a parser, receives the prompt of
+        `chat_advisor`; if it says that the documents do not answer the question, its
         rewrite of it is searched for. A decision model (`BaseDecisionModel`, `TypeSafeClassifier`,
         `OpenAIDecisions`, `uec_rag.advice.decision_models.SystemOne`) gives a probability.
     rewriter : BaseChatModel or callable, optional
@@ -218,8 +240,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     embedding: Annotated[UEC | None, BeforeValidator(framework.as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
-    advisor: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
-    rewriter: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
+    advisor: Annotated[Advising | None, BeforeValidator(as_advisor)] = None
+    rewriter: Annotated[Advising | None, BeforeValidator(as_advisor)] = None
     tenant_required: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -255,12 +277,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         retriever: UECRetriever,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
-        advisor: BaseChatModel | Advisor | None = None,
+        advisor: Advising | None = None,
         *,
         max_wrong: float | None = None,
         max_risk: float | None = None,
         certainty: float = 0.95,
-        rewriter: BaseChatModel | Advisor | None = None,
+        rewriter: Advising | None = None,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -310,7 +332,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         cls,
         path: str | os.PathLike[str],
         retriever: UECRetriever | Runnable[Any, Any],
-        advisor: BaseChatModel | Advisor | None = None,
+        advisor: Advising | None = None,
         encoders: Mapping[str, EncoderLike] | None = None,
     ) -> Self:
         """Load a gate from a folder that `save` has written.

@@ -91,6 +91,8 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
     flat = [*chain.from_iterable(phrased)]
     texts = [phrasing.text for phrasing in flat]
     texts += [turn for phrasing in flat for turn in phrasing.turns]
+    if isinstance(view, CandidateStore):
+        texts += view.texts_to_embed([phrasing.lines for phrasing in flat])
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     batch = Batch(method, store, request, phrased, rows, uec.encode([*rows], "query"), view)
     if any(query.replies for query in queries):

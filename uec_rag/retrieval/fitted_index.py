@@ -179,14 +179,16 @@ class FittedIndex(Index):
         What was embedded until then is in the ensemble's cache.
         """
         state = self._own_fit
+        is_apart = state.mode == "background"
         try:
-            with one_at_a_time(learn.key_of(self.uec, self.store)), patiently():
+            turn = one_at_a_time(learn.key_of(self.uec, self.store))
+            with turn, patiently(at_first=is_apart):
                 outcome = learn.fit_own(self.uec, self.store)
                 if outcome is not None:
                     self._use_fit(*outcome)
         except Exception as error:
             state.not_before = time.monotonic() + _AGAIN
-            if not isinstance(error, EncoderFailed) and state.mode != "background":
+            if not isinstance(error, EncoderFailed) and not is_apart:
                 raise
             _log.warning("uec_rag: not fitted, which is tried again later: %s", error)
             return

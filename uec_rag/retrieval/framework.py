@@ -249,12 +249,12 @@ def index_over(
             f"embedding: {source.name} come without one; pass a UEC, or the embedding of the store."
         )
     uec = as_ensemble(model if embedding is None else embedding, words=words)
-    encoder = uec.encoders[0]
+    encoder = getattr(uec.encoders[0], "uncached", uec.encoders[0])
     if isinstance(encoder, BlackBoxEncoder) and encoder.source is model:
         vectors = vectors or source.vectors
         if (by_vector := source.find_by_vector) is not None:  # embeds each question once
             find = lambda text, filter: by_vector(encoder.query_vector(text), filter)  # noqa: E731
-            source = replace(source, find=find)
+            source = replace(source, find=find, is_by_encoder=True)
     source = replace(source, vectors=vectors, embedding=model, stored=source.vectors, origin=origin)
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 

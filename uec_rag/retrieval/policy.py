@@ -221,6 +221,8 @@ class Policy(NotCopied, Record):
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
+        if decision.code == "no_question":  # to which no passage is an answer
+            return False
         if math.isinf(decision.threshold) or decision.caveat:  # too few hits are left
             return False
         unsure = decision.confidence <= high or decision.underspecified > unclear

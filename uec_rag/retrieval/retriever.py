@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self, Unpack, cast
@@ -16,6 +17,7 @@ from uec_rag.base.progress import span
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble.convolution import make_rule
+from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
@@ -27,8 +29,9 @@ from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.search import Method, method_of
-from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
 from uec_rag.stores.filters import all_of, parse
+from uec_rag.stores.source import SourceStore
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -131,8 +134,9 @@ class Retriever(FittedIndex):
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        if reason := gate.misfit(self, filter, again=False):
-            warn_once(self._warnings, (reason, gate.stamp.basis), reason)
+        with suppress(EncoderFailed):  # what fails is compared as soon as it answers again
+            if reason := gate.misfit(self, filter, again=False):
+                warn_once(self._warnings, (reason, gate.stamp.basis), reason)
         return gate
 
     def search(
@@ -267,10 +271,8 @@ class Retriever(FittedIndex):
             self._follow()
             self._check_fit()
             uec, store = self.uec, self.store
-            for name in failed:
-                uec = uec.without(name) or uec
             if failed:
-                store = store.with_ensemble(uec)
+                uec, store = without(uec, store, failed) or (uec, store)
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
             if failed:
                 caveat = "failed", ", ".join(failed)
@@ -283,7 +285,9 @@ class Retriever(FittedIndex):
             try:
                 result = search_queries(uec, store, method, request)
             except EncoderFailed as error:
-                if uec.without(error.encoder) is None:
+                is_repeated = error.encoder in failed  # something else asks it
+                names = [*failed, error.encoder]
+                if is_repeated or without(self.uec, self.store, names) is None:
                     raise
                 warn(f"{error} Searched without it, so that nothing is answered.")
                 failed.append(error.encoder)
@@ -366,6 +370,19 @@ class Retriever(FittedIndex):
         rule = make_rule(coefficients, self.uec.names)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
         return view
+
+
+def without(uec: UEC, store: Searched, failed: Sequence[str]) -> tuple[UEC, Searched] | None:
+    """Return an ensemble and a store without what failed; None if nothing else is left."""
+    models = {encoder.name: encoder for encoder in uec.encoders}
+    for name in failed:
+        encoder = models.get(name)
+        twin = store.without(name, encoder) if isinstance(store, SourceStore) else store
+        quiet = uec if encoder is None and twin is not store else uec.without(name)
+        if quiet is None or twin is None:
+            return None
+        uec, store = quiet, twin.with_ensemble(quiet)
+    return uec, store
 
 
 def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:

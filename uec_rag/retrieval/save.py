@@ -17,7 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption
+from uec_rag.base.errors import (
+    EncoderFailed,
+    FingerprintMismatch,
+    IndexCorrupted,
+    as_corrupted,
+    corruption,
+)
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
@@ -127,9 +133,18 @@ class Settings:
         FingerprintMismatch if it differs otherwise.
         """
         expected = self.values.get("ensemble_fingerprint") or self.values.get("fingerprint")
-        if expected in (None, uec.fingerprint):
+        ensemble = self.read_fit()
+        try:
+            actual = uec.fingerprint
+        except EncoderFailed:
+            if ensemble is None:
+                raise
+            for saved_model, model in zip(ensemble.encoders, uec.encoders, strict=False):
+                saved_model.inform(model)
+            actual = uec.fingerprint
+        if expected in (None, actual):
             return False
-        if (ensemble := self.read_fit()) is not None:
+        if ensemble is not None:
             saved = {encoder.name: encoder for encoder in ensemble.encoders}
             before = [
                 saved.get(encoder.name, encoder) if isinstance(encoder, TermEncoder) else encoder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,14 @@ class CandidateStore(Store):
         count : int
             The smallest number of candidates.
         """
+
+    def texts_to_embed(self, questions: Sequence[str]) -> Sequence[str]:
+        """Return the texts of which `fetch` needs a vector by the first encoder, for questions.
+
+        They are embedded together with what is compared.
+        """
+        del questions
+        return ()
 
     @property
     def vocabulary(self) -> View | None:

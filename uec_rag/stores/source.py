@@ -21,13 +21,14 @@ import numpy as np
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import NoDirection, as_corrupted, warn, warn_once
+from uec_rag.base.errors import EncoderFailed, NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import waiting
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import PROBES, probe
+from uec_rag.encoders.base import PROBES, Encoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
+from uec_rag.encoders.calls import BUGS, kind_of
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
@@ -48,6 +49,8 @@ from uec_rag.stores.stored import Mirror, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
+
+_OF_SERVICES = ("busy", "away", "forbidden")  # failures that are not of the question
 
 _FOREIGN = (0.0,)  # in place of what `probe` returns of a model
 
@@ -79,6 +82,8 @@ class Source:
         The store or retriever itself, by which a fit over it is found again.
     embedded : callable(passage) -> str
         Returns the text of a passage that the source's embedding saw.
+    is_by_encoder : bool
+        Whether `find` embeds questions by the first encoder.
     """
 
     name: str
@@ -91,6 +96,7 @@ class Source:
     stored: Vectors | None = None
     origin: object = None
     embedded: Callable[[Passage], str] = attrgetter("text")
+    is_by_encoder: bool = False
 
 
 @dataclass(eq=False)
@@ -316,6 +322,7 @@ class SourceStore(CandidateStore):
             source.name, vectors, are_ours, sample, source.origin, source.embedded
         )
         self._memory: dict[str, Passage] | None = None  # in a view, those that were found
+        self._is_by_words = False  # while its embedding fails
 
     def __str__(self) -> str:
         return self.source.name
@@ -331,12 +338,13 @@ class SourceStore(CandidateStore):
         """
         get, ids = self.source.get, ids_of(self._condition)
         with waiting():
-            pool = self.source.find(question, self._filter) if get is None or not ids else get(ids)
+            pool = self._ask(question) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(pool, Incomplete)
         listed = self._mirror.listed(self.uec.encoders, pool)
         if get is not None and listed is not None and not ids:
             names = {passage.id for passage in pool}
-            nearest = listed.nearest(query, len(pool), self._filter, names)
+            number = count if self._is_by_words else len(pool)
+            nearest = listed.nearest(query, number, self._filter, names)
             pool = [*pool, *get(nearest)] if nearest else pool
         stored = {p.id: p for p in pool if p.text.strip() and p.id not in self._mirror.unusable}
         if self._memory is not None:
@@ -352,6 +360,56 @@ class SourceStore(CandidateStore):
         gaussians = self.uec.fitted.combine_as(parts, "passage")
         frequencies = self.frequencies if listed is None else listed.frequencies
         return View.from_passages(passages, gaussians, frequencies)
+
+    def _ask(self, question: str) -> Sequence[Passage]:
+        """Return what the source finds; EncoderFailed if its embedding fails, and words are left.
+
+        Without the source, nothing: words have found less than there is.
+        """
+        if self._is_by_words:
+            return Incomplete()
+        try:
+            return self.source.find(question, self._filter)
+        except Exception as error:
+            is_service = not isinstance(error, BUGS) and kind_of(error) in _OF_SERVICES
+            if isinstance(error, EncoderFailed) or not is_service or not self._lists_words:
+                raise
+            note = f"{type(error).__name__}: {str(error).strip():.200}"
+            text = f"store: {self.source.name} failed to search ({note}); try again."
+            raise EncoderFailed(text, self.source.name) from error
+
+    @property
+    def _lists_words(self) -> bool:
+        """True if words find passages without the source's search."""
+        return self.can_look_up and self._mirror.listed(self.uec.encoders) is not None
+
+    def without(self, name: str, encoder: Encoder | None) -> Self | None:
+        """Return the store as it is searched while an encoder, or its own search, fails.
+
+        Parameters
+        ----------
+        name : str
+            What failed.
+        encoder : Encoder or None
+            That encoder; None if it is the search.
+
+        Returns
+        -------
+        SourceStore or None
+            By its words alone, if its own embedding is what failed; None if these are not known.
+        """
+        failed = getattr(encoder, "source", None)
+        if name != self.source.name and (failed is None or failed is not self.source.embedding):
+            return self
+        if not self._lists_words:
+            return None
+        store = copy(self)
+        store._is_by_words = True
+        return store
+
+    def texts_to_embed(self, questions: Sequence[str]) -> Sequence[str]:
+        """Return the questions, if the source is asked by their vectors."""
+        return questions if self.source.is_by_encoder and not self._is_by_words else ()
 
     @property
     def vocabulary(self) -> View | None:

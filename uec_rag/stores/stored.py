@@ -133,6 +133,9 @@ class Mirror:
         TypeError, ValueError
             If the vectors are said to be of these encoders, and are not.
         """
+        without = SilentEncoder | TermEncoder
+        if all(isinstance(encoder, without) for encoder in encoders):
+            return {}
         if self.vectors is None or self.are_of_these is False:
             return {}
         stored, trouble = dict[str, Sequence[float] | None](), ""
