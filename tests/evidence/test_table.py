@@ -86,6 +86,25 @@ def test_another_hit_may_stand_in_at_the_cost_of_its_similarity():
     assert values[3] <= 1
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "has"),
+    [
+        ("How is hepatitis A cured?", "Hepatitis C is cured by a drug.", False),
+        ("How is hepatitis A cured?", "Hepatitis A is not cured.", True),
+        ("Where does exit I lead?", "Exit B leads to the river.", False),
+        ("Where can I lead it?", "You can lead it to the river.", True),
+        ("What is closed in May?", "You may ask what is closed.", False),
+        ("May I ask what is closed?", "You may ask what is closed.", True),
+        ("How long is it from the US?", "It shows us how long it is.", False),
+        ("What Is The Price Of It?", "It has a price.", True),  # a title, in which all have one
+    ],
+)
+def test_a_small_word_with_a_capital_inside_is_a_name_on_both_sides(question, text, has):
+    comparison = compare(question, text)
+    assert value("names", comparison) == has
+    assert (value("lacks_word", comparison) == 0) == has
+
+
 @pytest.mark.parametrize("kind", ["unnamed", "outside"])
 def test_a_name_that_most_of_a_corpus_lacks_is_little_evidence(kind):
     most, many, few = (log_likelihood_ratio(kind, share) for share in (0.99, 0.6, 0.1))

@@ -33,6 +33,9 @@ _WORD = regex.compile(
 )
 _MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\s'’-]")
 
+_ASKING = frozenset(
+    ["Is", "Are", "Was", "Were", "Do", "Does", "Did", "Has", "Have", "Should", "Would", "Could"]
+)
 _FEWEST, _FEWEST_OF_STATEMENTS = 3, 2  # members; where all that is read are statements
 _ABBREVIATED = 3  # letters of an abbreviation
 _BEFORE_NUMBER = r"(?=\W++(?:\p{L}++\W++)?+(?&number))"  # "after 6", "over the 6"
@@ -67,7 +70,7 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
     [('it', False), ('cost', True), ('#', True), ('euro', True)]
     """
     text, without, tokens = writing.number_dates(text), function_words(language), list[Token]()
-    matches = [*_WORD.finditer(text)]
+    matches, is_title = [*_WORD.finditer(text)], is_in_title_case(text)
     for match in matches:
         word, start = match[0], match.start()
         if word[:1] in "vV" and word[1:2].isdecimal():
@@ -76,9 +79,11 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
         begins = start < 2 or text[start - 2] in ".?!:"
         folded = word.casefold()
         # "in May", "IT", "size M", but not "Ms"
-        is_letter = len(word) == 1 and word.isupper() and word != "I" and not begins
-        is_name = len(word) > 1 and (word.isupper() or (word[0].isupper() and not begins))
-        says = bool(number) or folded not in without or is_name or is_letter
+        # "exit I", but not "can I"
+        is_pronoun = word == "I" and not (tokens and tokens[-1].says)
+        is_name = word[:1].isupper() and not (begins or is_title or is_pronoun)
+        is_name |= len(word) > 1 and word.isupper()
+        says = bool(number) or folded not in without or is_name
         tokens.append(Token(word, stem, number, says, start))
     for at, (match, following) in enumerate(pairwise(matches)):
         if match.end() + 1 >= following.start():
@@ -87,6 +92,23 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
             tokens[at] = former._replace(behind=stems[1])
             tokens[at + 1] = latter._replace(before=stems[0], follows=former.stem)
     return tuple(tokens)
+
+
+@lru_cache(4096)
+def is_in_title_case(text: str) -> bool:
+    """Return whether capitals say nothing of the words of a text, as in a title.
+
+    All of its words have one, three at least, or an English verb that asks has one inside.
+
+    Examples
+    --------
+    >>> is_in_title_case("What Is the Price of Shipping?"), is_in_title_case("Who is in The Who?")
+    (True, False)
+    """
+    words = [word for word in text.split() if word[:1].isalpha()]
+    has_verb = any(word in _ASKING for word in words[1:])
+    is_alike = len(words) > _FEWEST and all(word[0].isupper() for word in words)
+    return has_verb or is_alike
 
 
 @lru_cache(2**15)

@@ -34,6 +34,7 @@ from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import NOT_ENGLISH, find_dates, writing_of
 from uec_rag.evidence.family import (
     Family,
+    is_in_title_case,
     namesakes_of,
     tokens_of,
 )
@@ -56,6 +57,7 @@ _CLAUSE_END = regex.compile(
     r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
 )
 _ASKS = tuple("?？؟")
+_CAPITALISED = regex.compile(r"(?<=\S\s+)\p{Lu}\p{L}*")  # inside
 _POSSESSIVE = regex.compile(r"['’]s\Z")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
@@ -113,13 +115,21 @@ class Words:
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
         neutral, phrasing = function_words(self.phrasing.language), self.phrasing
-        words = telling_words(self.idf, neutral | contractions(phrasing.lines))
+        neutral = (neutral | contractions(phrasing.lines)) - {w.casefold() for w in self.capitals}
+        words = telling_words(self.idf, neutral)
         return {w: self.idf[w] for w in words if not phrasing.turns or w in phrasing.text}
+
+    @cached_property
+    def capitals(self) -> frozenset[str]:
+        """The small words of the question that its capitals make names: "in May", "hepatitis A"."""
+        return capitals_in(self.phrasing.text, self.phrasing.language)
 
     @cached_property
     def names(self) -> set[str]:
         """The content words that are names, numbers and identifiers."""
-        return names_in(self.phrasing.text, self.content, english=self.phrasing.language == ENGLISH)
+        is_english = self.phrasing.language == ENGLISH
+        names = names_in(self.phrasing.text, self.content, english=is_english)
+        return names | (self.capitals & self.content.keys())
 
     @cached_property
     def bags(self) -> list[tuple[set[str], set[str]]]:
@@ -128,8 +138,10 @@ class Words:
         "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
         """
         bags, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
-        for table in self.tables[:JUDGED]:
+        for hit, table in zip(self.hits, self.tables[:JUDGED], strict=False):
             bag, implied = {*table}, set[str]()
+            if self.capitals:  # "you may" does not say what is in May
+                bag -= self.capitals - capitals_in(hit.with_source, self.phrasing.language)
             for word, parts in compounds:
                 if word in bag or bag.issuperset(parts):
                     bag.update([word, *parts])
@@ -405,6 +417,22 @@ def _folder_words(name: str) -> frozenset[str]:
     return frozenset(lexical.split_words(name.replace("_", " ").casefold()))
 
 
+@lru_cache(1024)
+def capitals_in(text: str, language: str) -> frozenset[str]:
+    """Return the function words that are names in a text, by their capitals.
+
+    Examples
+    --------
+    >>> sorted(capitals_in("May I go to The Hague in May?", "en"))
+    ['May', 'The']
+    """
+    small = function_words(language)
+    if not any(word.casefold() in small for word in _CAPITALISED.findall(text)):
+        return frozenset()
+    tokens = (token for token in tokens_of(text, language) if token.says)
+    return frozenset(token.text for token in tokens if token.text.casefold() in small)
+
+
 def names_in(question: str, words: Collection[str], *, english: bool = True) -> set[str]:
     """Choose the words of a question that are names, numbers and identifiers.
 
@@ -421,6 +449,8 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
     dotted = {part for name in _DOTTED.findall(question) for part in name.split(".")}
     names = {word for word in words if word in dotted or _MARKED.search(word)}
     if not english:
+        return names
+    if is_in_title_case(question):
         return names
     content = [w for w in telling_words(words, FUNCTION_WORDS) if w[:1].isalpha()]
     capital = set[str]()

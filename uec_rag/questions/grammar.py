@@ -37,6 +37,7 @@ _ENDS = tuple(".!?:")  # of a sentence
 _SAYS = regex.compile(r"[\p{L}\p{N}]")
 _LONGEST_NAME = 4  # words
 _FEWEST_WORDS = 2  # that say something, of a part that does not begin as a question
+_FEWEST_CAPITALS = 3  # words in capitals, which say nothing of each
 _ASKS = regex.compile("[?？؟]")
 _CONCEPT = regex.compile(
     r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
@@ -173,13 +174,17 @@ def _may_ask(side: str) -> bool:
 
 
 def without_noise(question: str) -> str:
-    """Return a question without courtesies and signs behind its question mark.
+    """Return a question without courtesies and signs behind its question mark, or capitals alone.
 
     Examples
     --------
     >>> without_noise("How long?? pls"), without_noise("Who? The owner")
     ('How long?', 'Who? The owner')
+    >>> without_noise("HOW LONG IS IT?"), without_noise("NASA FAQ")
+    ('how long is it?', 'NASA FAQ')
     """
+    if question.isupper() and len(question.split()) >= _FEWEST_CAPITALS:
+        question = question.lower()
     body, mark, behind = question.rpartition("?")
     is_noise = not _SAYS.search(behind) or is_courtesy(behind)
     return f"{body.rstrip(' ?!')}{mark}" if _SAYS.search(body) and is_noise else question
