@@ -92,7 +92,7 @@ STORES = ["InMemory", "FAISS", "Chroma", "Qdrant", "SimpleVectorStore", "memory"
 
 @pytest.mark.parametrize("name", STORES)
 def test_what_others_keep_changes_no_number(name, tmp_path):
-    count, rng = times(60, 1500), random.Random(1)
+    count, rng = times(60, 750), random.Random(1)
     asked = [*enumerate(questions(count, rng))]
     alone = filled(name, tmp_path / "alone", others=False)
     expected = [told(alone, question, seed) for seed, question in asked]
