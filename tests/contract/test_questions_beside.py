@@ -182,6 +182,13 @@ def test_what_is_near_by_its_question_alone_is_handed_over_and_not_answered(hall
     assert told == pytest.approx(float(log_odds(np.array(after.decision.in_corpus))), abs=0.4)
 
 
+def test_a_passage_longer_than_a_model_reads_is_found_by_them():
+    long = [f"{' '.join(FILLERS)} {number} {' '.join(FILLERS)} {TEXT}" for number in range(8)]
+    metadatas = [*({} for _ in long[1:]), {"questions": "can my girlfriend sleep over?"}]
+    index = index_of(UEC(["arctic-embed-s"]), long, metadatas=metadatas)
+    assert index.search(["could my girlfriend sleep over?"])[0].ids[0] == "p7"
+
+
 def test_vectors_alone_hand_it_over_as_well(halls):
     index = Retriever(UEC(["arctic-embed-s"]))
     passages = [*halls[1].passages()]
