@@ -211,9 +211,7 @@ NO, YES = Opinion(0.05), Opinion(0.95)  # a bool, or a number
         (ASKS, replace(YES, missing=("meaning (no answer)",)), "clarify", "cat or the engine?"),
     ],
 )
-def test_a_verdict_decides_and_so_does_a_mere_yes_or_no(
-    found, opinion, action, reason
-):
+def test_a_verdict_decides_and_so_does_a_mere_yes_or_no(found, opinion, action, reason):
     told = apply_opinion(found, opinion)
     assert told.action == action
     assert told.advice_probability == opinion.contains

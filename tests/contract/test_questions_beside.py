@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -13,6 +14,7 @@ from tests.helpers import bag_of_words, index_of
 from tests.llama_index.conftest import build
 from tests.stores.kinds import KINDS, every_search
 from uec_rag import UEC, Gate, Retriever, langchain, llama_index
+from uec_rag.confidence.model import log_odds
 from uec_rag.retrieval.tool import answer_record, tool_reply
 from uec_rag.stores.passage import Passage
 
@@ -176,6 +178,23 @@ def test_what_is_near_by_its_question_alone_is_handed_over_and_not_answered(hall
     [before], [after] = (index.search(["could my girlfriend sleep over?"]) for index in halls)
     assert before.decision.code in ("no_answer", "off_topic")
     assert (after.ids[0], after.decision.code) == ("p0", "uncertain")
+    told = sum(float(line.rpartition(": ")[2]) for line in after.why)
+    assert told == pytest.approx(float(log_odds(np.array(after.decision.in_corpus))), abs=0.4)
+
+
+def test_a_passage_longer_than_a_model_reads_is_found_by_them():
+    long = [f"{' '.join(FILLERS)} {number} {' '.join(FILLERS)} {TEXT}" for number in range(8)]
+    metadatas = [*({} for _ in long[1:]), {"questions": "can my girlfriend sleep over?"}]
+    index = index_of(UEC(["arctic-embed-s"]), long, metadatas=metadatas)
+    assert index.search(["could my girlfriend sleep over?"])[0].ids[0] == "p7"
+
+
+def test_vectors_alone_hand_it_over_as_well(halls):
+    index = Retriever(UEC(["arctic-embed-s"]))
+    passages = [*halls[1].passages()]
+    index.add([p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages])
+    [by_vectors] = index.search(["could my girlfriend sleep over?"])
+    assert (by_vectors.ids[0], by_vectors.decision.code) == ("p0", "uncertain")
 
 
 @pytest.mark.parametrize("question", ["When is the rent due?", "What does a lost key cost?"])

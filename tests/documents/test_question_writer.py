@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult
 from llama_index.core.llms import CompletionResponse, MockLLM
 from llama_index.core.schema import TextNode
@@ -350,6 +351,30 @@ def test_models_of_both_frameworks_write_and_their_tokens_are_counted(model):
     written = write_questions(TEXTS, model)
     assert all(written)
     assert (written.calls, written.tokens) == (4, 400)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        Chat().with_retry(),
+        Chat().bind(stop=["end"]),
+        Chat() | StrOutputParser(),
+        (Chat() | StrOutputParser()).with_retry(),
+    ],
+    ids=["retry", "bind", "parser", "both"],
+)
+def test_a_wrapped_model_writes_by_the_name_of_the_model(wrapped, tmp_path):
+    keep = tmp_path / "kept.jsonl"
+    assert all(write_questions(TEXTS[:3], wrapped, keep=keep))
+    assert write_questions(TEXTS[:3], Chat(), keep=keep).calls == 0
+    assert write_questions(TEXTS[:3], Chat(model_name="chat-2"), keep=keep).calls == 1
+
+
+def test_what_a_parser_has_made_of_a_reply_is_read():
+    def model(prompt):
+        return [json.loads(line) for line in Scripted()(prompt).splitlines()]
+
+    assert all(write_questions(TEXTS[:3], model))
 
 
 def test_a_coroutine_function_writes():

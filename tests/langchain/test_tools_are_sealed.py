@@ -227,3 +227,13 @@ NOBODY = {
 def test_none_is_no_tenant(made, way):
     with pytest.raises(ValueError, match=r"tenant: expected a filter.*got None. Leave it out"):
         way(made)
+
+
+@pytest.mark.parametrize("forged", [{}, {"tenant": SOUTH}, None, []])
+def test_what_a_binding_keeps_is_not_replaced_by_an_option_of_its_name(made, forged):
+    """As where a server hands the keywords of a request on."""
+    for one in (made, made.bind(tenant=NORTH)):
+        with pytest.raises(TypeError, match="_limits: expected no such argument"):
+            one.invoke(QUESTION, _limits=forged)
+        with pytest.raises(TypeError, match="_limits: expected no such argument"):
+            asyncio.run(one.ainvoke(QUESTION, _limits=forged))

@@ -39,8 +39,9 @@ class EdgeClient:
     def delete(self, name, chosen, wait):
         self._shards[name].update(edge.UpdateOperation.delete_points(chosen.points))
 
-    def count(self, name, exact):
-        count = self._shards[name].count(edge.CountRequest(exact=exact))
+    def count(self, name, count_filter, exact):
+        request = edge.CountRequest(exact=exact, filter=_filter(count_filter))
+        count = self._shards[name].count(request)
         return SimpleNamespace(count=count)
 
     def scroll(self, name, scroll_filter, limit, offset, with_payload, with_vectors):

@@ -7,6 +7,7 @@ once more, and then left out. What is written is kept as soon as it is known (`Q
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ _CHARACTERS, _PASSAGES = 6000, 8  # of the texts of a call, and how many
 _LONGEST_QUESTION, _LONGEST_NAME, _MOST_NAMES = 300, 80, 12
 _QUERY = regex.compile(r"(https?://[^\s?]+)\?\S*")
 _LETTER = regex.compile(r"\p{L}")
+_DEEPEST = 8  # wrappers around a model
 _A_TOKEN = 4  # characters, for an estimate
 _A_REPLY = 130  # tokens for a passage, for an estimate
 
@@ -425,17 +427,26 @@ def _at_once(model: Model) -> int:
 
 
 def _name_of(model: Model) -> str:
-    """Return the name of a model, or of its class or function."""
-    for holder in (model, getattr(model, "metadata", None)):
-        for name in ("model_name", "model", "model_id"):
-            if isinstance(value := getattr(holder, name, None), str) and value:
-                return value
-    kind = model if inspect.isroutine(model) else type(model)
-    return str(getattr(kind, "__qualname__", type(model).__name__))
+    """Return the name of a model, also of one that is wrapped, or of its class or function."""
+    inner = model
+    for _ in range(_DEEPEST):
+        for holder in (inner, getattr(inner, "metadata", None)):
+            for name in ("model_name", "model", "model_id"):
+                if isinstance(value := getattr(holder, name, None), str) and value:
+                    return value
+        # What a binding, a retry or a sequence of LangChain has within, or a partial function.
+        parts = (getattr(inner, name, None) for name in ("bound", "first", "runnable", "func"))
+        if (part := next((part for part in parts if part is not None), None)) is None:
+            break
+        inner = part
+    kind = inner if inspect.isroutine(inner) else type(inner)
+    return str(getattr(kind, "__qualname__", type(inner).__name__))
 
 
 def _content(reply: object) -> str:
-    """Return the text of a reply."""
+    """Return the text of a reply; of what a parser has made of one, as JSON."""
+    if isinstance(reply, dict | list):
+        return json.dumps(reply, default=str)
     return reply if isinstance(reply, str) else str(getattr(reply, "text", ""))
 
 

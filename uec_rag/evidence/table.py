@@ -73,7 +73,9 @@ class Comparison:
         if not (is_as_written and words.are_counted and words.content):
             return frozenset()
         missing = words.content.keys() - words.bags[0][0]
-        return frozenset(missing if missing and are_statements(words.texts) else ())
+        return frozenset(
+            missing if missing and are_statements([hit.text for hit in words.hits]) else ()
+        )
 
 
 def coverage(comparison: Comparison) -> float:

@@ -57,7 +57,6 @@ _CLAUSE_END = regex.compile(
     r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
 )
 _ASKS = tuple("?？؟")
-_CAPITALISED = regex.compile(r"(?<=\S\s+)\p{Lu}\p{L}*")  # inside
 _POSSESSIVE = regex.compile(r"['’]s\Z")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
@@ -122,7 +121,14 @@ class Words:
     @cached_property
     def capitals(self) -> frozenset[str]:
         """The small words of the question that its capitals make names: "in May", "hepatitis A"."""
-        return capitals_in(self.phrasing.text, self.phrasing.language)
+        small, before = function_words(self.phrasing.language), ""
+        for word in WORD.findall(self.phrasing.text):
+            # Of "Where can I lead it?", "I" is none.
+            is_name = bool(before) and word[0].isupper() and word.casefold() in small
+            if is_name and (word != "I" or before.casefold() not in small):
+                return capitals_in(self.phrasing.text, self.phrasing.language)
+            before = word
+        return frozenset()
 
     @cached_property
     def names(self) -> set[str]:
@@ -171,11 +177,6 @@ class Words:
         for words in map(_folder_words, {*folders}):
             terms |= words if words <= content else words & names
         return {word for word in self.content if word.casefold() in terms}
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the hits."""
-        return [hit.text for hit in self.hits]
 
     def share_without(self, word: str) -> float:
         """Return the share of all passages that lack a content word."""
@@ -427,8 +428,6 @@ def capitals_in(text: str, language: str) -> frozenset[str]:
     ['May', 'The']
     """
     small = function_words(language)
-    if not any(word.casefold() in small for word in _CAPITALISED.findall(text)):
-        return frozenset()
     tokens = (token for token in tokens_of(text, language) if token.says)
     return frozenset(token.text for token in tokens if token.text.casefold() in small)
 

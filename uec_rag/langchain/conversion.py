@@ -166,7 +166,12 @@ def question_of(input: object) -> str:
 LIMITS = "_limits"
 """The key of a binding's options under which it keeps the conditions that no call lifts."""
 
-_CONDITIONS = ("tenant", "filter")
+
+class Limits(dict[str, Any]):
+    """The conditions of a binding: a dict of anybody else, such as a request's, is none."""
+
+
+_CONDITIONS, _NO_LIMITS = ("tenant", "filter"), Limits()
 
 
 def with_limits(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,11 +180,11 @@ def with_limits(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     ValueError if a `tenant` is None.
     """
     check_named(options)
-    limits, rest = before.get(LIMITS, {}), {**options}
+    limits, rest = before.get(LIMITS, Limits()), {**options}
     for conditions in (rest.pop(LIMITS, {}), {name: rest.pop(name, None) for name in _CONDITIONS}):
         joint = {name: all_of(limits.get(name), conditions.get(name)) for name in _CONDITIONS}
         limits = {name: condition for name, condition in joint.items() if condition is not None}
-    return {**before, **rest} | ({LIMITS: limits} if limits else {})
+    return {**before, **rest} | ({LIMITS: Limits(limits)} if limits else {})
 
 
 def check_named(options: Mapping[str, Any]) -> None:
@@ -210,6 +215,8 @@ def with_options(
     ValueError
         If a `tenant` is None.
     """
+    if not isinstance(call.get(LIMITS, _NO_LIMITS), Limits):  # None would lift those of a binding
+        raise TypeError(f"{LIMITS}: expected no such argument; use bind.")
     for given in (call, input):
         if isinstance(given, Mapping) and "tenant" in given:
             check_named(given)
@@ -331,7 +338,7 @@ def arguments_of(
     there must be a tenant.
     """
     options = {**base, **{name: value for name, value in call.items() if value is not None}}
-    limits = options.pop(LIMITS, {})
+    limits = options.pop(LIMITS, Limits())
     # A call cannot lift the tenant of the retriever, nor what is bound.
     for name in _CONDITIONS if limits or base["tenant"] is not EVERYONE else ():
         if name == "tenant" or name in limits:

@@ -58,7 +58,7 @@ class _Store(NamedTuple):
 
     options: Callable[[Filter], dict[str, Any]]
     vectors: Vectors | None = None
-    ids: Callable[[int], list[str]] | None = None
+    ids: Callable[[int, Filter | None], list[str]] | None = None
     look_up: Callable[[list[str]], list[Document]] | None = None
     by_vector: bool = True
     list_all: Callable[[], list[Passage]] | None = None
@@ -142,8 +142,9 @@ def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
         search("similarity_search"),
         kind.vectors,
         get if _looks_up(store) else None,
-        list_ids and (lambda limit: get(list_ids(limit))),
+        list_ids and (lambda limit: get(list_ids(limit, None))),
         search("similarity_search_by_vector") if kind.by_vector else None,
+        select=list_ids and (lambda filter, limit: get(list_ids(limit, filter))),
     )
 
 
@@ -209,7 +210,11 @@ def _join(kind: str, parts: list[Any]) -> dict[str, Any]:
 
 
 def _chroma(store: Any) -> _Store:  # noqa: ANN401
-    vectors, ids = framework.in_chroma(store)
+    vectors, list_ids = framework.in_chroma(store)
+
+    def ids(limit: int, filter: Filter | None) -> list[str]:
+        where = None if filter is None else translate(filter, bounds, _join)
+        return list_ids(limit, where)
 
     def look_up(ids: list[str]) -> list[Document]:  # its own fails without metadata
         records = store.get(ids=ids, include=["documents", "metadatas"])
@@ -232,10 +237,17 @@ def _in_memory(store: Any) -> _Store:  # noqa: ANN401
         condition = parse(filter)
         return _given(lambda document: bool(matching(condition, passages_of([document]))))
 
+    def ids(limit: int, filter: Filter | None) -> list[str]:
+        names = [*store.store]
+        if filter is None:
+            return names[:limit]
+        passages = passages_of(store.get_by_ids(names))
+        return [passage.id for passage in matching(parse(filter), passages)][:limit]
+
     return _Store(
         options,
         lambda ids: {id_: store.store[id_]["vector"] for id_ in ids if id_ in store.store},
-        lambda limit: [*store.store][:limit],
+        ids,
     )
 
 
@@ -290,10 +302,14 @@ def _faiss(store: Any) -> _Store:  # noqa: ANN401
             raise RuntimeError("an IVF index gives them after index.make_direct_map()") from error
         return dict(zip(positions, rows, strict=True))
 
-    def ids(limit: int | None = None) -> list[str]:
-        return [*islice(store.index_to_docstore_id.values(), limit)]
+    def list_all() -> list[Passage]:
+        return passages_of(store.get_by_ids([*store.index_to_docstore_id.values()]))
 
-    list_all = lambda: passages_of(store.get_by_ids(ids()))  # noqa: E731
+    def ids(limit: int, filter: Filter | None) -> list[str]:
+        if filter is None:
+            return [*islice(store.index_to_docstore_id.values(), limit)]
+        return [passage.id for passage in matching(parse(filter), list_all())][:limit]
+
     # An IVF index sees a part of its lists, a graph may miss some; a flat one sees all.
     is_flat = type(store.index).__name__.startswith("IndexFlat")
     return _Store(options, vectors, ids, list_all=None if is_flat else list_all)
@@ -315,8 +331,11 @@ def _qdrant(store: Any) -> _Store:  # noqa: ANN401
         rows = ((p.id, p.vector[name] if isinstance(p.vector, dict) else p.vector) for p in points)
         return {str(id_): row for id_, row in rows}
 
-    def ids(limit: int) -> list[str]:
-        points, _ = store.client.scroll(store.collection_name, limit=limit, with_payload=False)
+    def ids(limit: int, filter: Filter | None) -> list[str]:
+        where = None if filter is None else qdrant_filter(filter, store.metadata_payload_key)
+        points, _ = store.client.scroll(
+            store.collection_name, scroll_filter=where, limit=limit, with_payload=False
+        )
         return [str(point.id) for point in points]
 
     def place() -> str:

@@ -59,10 +59,11 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     # What is near by its question alone may be the answer, and is handed over.
     has_questions = bool(ranking.words.tables_beside)
     floor = PLAUSIBLE if has_questions and ranking.words.near_by_questions else 0.0
+    in_corpus = max(float(probabilities.in_corpus[0]), floor)
     evidence = Evidence(
         readings=tuple(meanings),
         confidence=sure,
-        in_corpus=max(float(probabilities.in_corpus[0]), floor),
+        in_corpus=in_corpus,
         underspecified=unsaid,
         unfamiliar=ranking.block.unfamiliar[ranking.row][0],
         basis=method.basis,
@@ -89,7 +90,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         probabilities.confidence_at_k[0],
         exact=is_exact,
         alike=alike,
-        explanation=explain(ranking),
+        explanation=explain(ranking, in_corpus),
     )
 
 
@@ -187,13 +188,13 @@ def numbers_of_encoders(
     ]
 
 
-def explain(ranking: Ranking) -> Explanation:
-    """Return the parts of the log odds that the documents answer a question."""
+def explain(ranking: Ranking, in_corpus: float) -> Explanation:
+    """Return the parts of the log odds of P(the documents answer a question)."""
     model = ranking.block.method.model.in_corpus
     return Explanation(
         model.contributions(ranking.features.in_corpus[0].tolist()),
         ranking.evidence,
         model.slope,
-        float(log_odds(ranking.probabilities.in_corpus)[0]),
+        float(log_odds(np.array(in_corpus))),
         ranking.words.missing,
     )

@@ -313,14 +313,20 @@ def decision_on(hits: Sequence[Any], expected: str, question: str | None = None)
     return decision
 
 
-def in_chroma(collection: Any) -> tuple[Vectors, Callable[[int], list[str]]]:  # noqa: ANN401
-    """Return what reads the vectors of a collection of Chroma, and what lists its ids."""
+def in_chroma(collection: Any) -> tuple[Vectors, Callable[..., list[str]]]:  # noqa: ANN401
+    """Return what reads the vectors of a collection of Chroma, and what lists its ids.
+
+    Ids are listed by their largest number and, if it is given, a filter of Chroma.
+    """
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         records = collection.get(ids=[*ids], include=["embeddings"])
         return dict(zip(records["ids"], records["embeddings"], strict=True))
 
-    return vectors, lambda limit: [*collection.get(limit=limit, include=[])["ids"]]
+    def ids(limit: int, where: Mapping[str, Any] | None = None) -> list[str]:
+        return [*collection.get(limit=limit, where=where, include=[])["ids"]]
+
+    return vectors, ids
 
 
 Noted: TypeAlias = list[tuple[str, Mapping[str, Any]]]

@@ -177,8 +177,8 @@ class Retriever(FittedIndex):
             Choose hits that are relevant and diverse, by maximal marginal relevance.
         tenant : mapping or callable, optional
             A filter for all passages of one tenant, whose questions are searched and decided as if
-            no others were there: words are counted and spelled among them alone. Only the fit, and
-            word counts of a store elsewhere, are those of all. `filter` limits the search further.
+            no others were there: words are counted and spelled among them alone. Only the fit is
+            that of all. `filter` limits the search further.
             One that selects everything, such as {}, is refused, and so is None: leave it out, to
             search the passages of all.
 

@@ -107,10 +107,7 @@ class Searched(ABC):
         """Return a read-only view of the passages that match a filter."""
 
     def of_tenant(self, filter: Filter) -> Searched:
-        """Return a view of the passages that match a filter, among which words are counted.
-
-        A store of candidates counts words as it does without.
-        """
+        """Return a view of the passages that match a filter, among which words are counted."""
         return self.snapshot(filter)
 
     @abstractmethod

@@ -17,6 +17,8 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.text import SOURCE_KEYS, About, first_value, questions_in, with_headings
 from uec_rag.stores.metadata import check_stored_text, normalise
 
+_LONG = 1500  # characters, which are fewer than 512 tokens
+
 
 @dataclass(frozen=True)
 class Passage:
@@ -62,7 +64,9 @@ class Passage:
 
 
 def with_questions(metadata: Mapping[str, Any], text: str) -> str:
-    """Return a text before the questions and names in its metadata, a line for each.
+    """Return a text with the questions and names in its metadata, a line for each.
+
+    They are behind it, but before a long one, whose end models may not read.
 
     Examples
     --------
@@ -72,7 +76,9 @@ def with_questions(metadata: Mapping[str, Any], text: str) -> str:
     May I keep a cat?
     """
     questions = "\n".join(questions_in(metadata)) if metadata else ""
-    return f"{text}\n\n{questions}" if questions else text
+    if not questions:
+        return text
+    return f"{questions}\n\n{text}" if len(text) > _LONG else f"{text}\n\n{questions}"
 
 
 def copy_passage(passage: Passage) -> Passage:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
@@ -51,6 +51,7 @@ _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _MANY_TEXTS = 16  # of a filter's list, that are asked for as one condition; 2,000 took a minute
 _SAMPLE = 1024  # passages in which the frequencies of words are counted
+_MOST_TENANTS = 64  # whose frequencies are kept
 
 _T = TypeVar("_T")
 
@@ -146,8 +147,10 @@ class QdrantStore(CandidateStore):
         # Of a view:
         self._filter: Filter = {}
         self._fixed: _Collection | None = None  # so that a search asks for it once
-        # The number of passages, and the frequencies in each sparse block; shared by views.
-        self._frequencies: list[tuple[int, list[Frequencies]]] = []
+        self._tenant: Filter | None = None
+        # The number of passages, and the frequencies in each sparse block, of all and of tenants by
+        # the keys of their conditions; shared by views.
+        self._frequencies: dict[Hashable, tuple[int, list[Frequencies]]] = {}
         self._warnings = set[object]()
 
     # Requests
@@ -188,9 +191,9 @@ class QdrantStore(CandidateStore):
             check_same(collection.ensemble, str(expected))
         return collection
 
-    def _count(self) -> int:
-        """Return the number of all points."""
-        return self._ask(self._client.count, self._name, exact=True).count
+    def _count(self, where: models.Filter | None = None) -> int:
+        """Return the number of points that match a filter of Qdrant, of all without one."""
+        return self._ask(self._client.count, self._name, count_filter=where, exact=True).count
 
     def _points(
         self, condition: models.Filter | None = None, *, vectors: bool = False
@@ -285,15 +288,32 @@ class QdrantStore(CandidateStore):
     def _learn_words(self) -> list[Frequencies]:
         """Return the frequencies of words in a sample, for each sparse block.
 
-        It is taken again when the number of passages has changed by a tenth.
+        It is taken again when the number of passages has changed by a tenth: of the passages of a
+        tenant, if the view is one's, unless a function selects them.
         """
-        count = self._count()
-        before, frequencies = [(0, list[Frequencies]()), *self._frequencies][-1]
+        tenant = None if self._tenant is None else filters.parse(self._tenant)
+        key = None if tenant is None else filters.key_of(tenant)
+        if tenant is not None and key is None:
+            return []
+        where = None if self._tenant is None else qdrant_filter(self._tenant, _VALUES, ids=True)
+        count = self._count(where)
+        before, frequencies = self._frequencies.get(key, (0, []))
         if 10 * abs(count - before) > before:
-            sample = self._gaussians([*islice(self._points(vectors=True), _SAMPLE)])
+            points = self._points(where, vectors=True)
+            if tenant is not None:
+                points = (p for p in points if filters.matches(tenant, _passage_of(p)))
+            sample = self._gaussians([*islice(points, _SAMPLE)])
             frequencies = [*map(Frequencies.from_terms, sample.terms)]
-            self._frequencies[:] = [(count, frequencies)]
+            for oldest in [*self._frequencies][: 1 - _MOST_TENANTS]:
+                self._frequencies.pop(oldest, None)
+            self._frequencies[key] = count, frequencies
         return frequencies
+
+    def of_tenant(self, filter: Filter) -> Self:
+        """Return a view of a tenant's passages, in a sample of which words are counted."""
+        view = self.snapshot(filter)
+        view._tenant = view._filter
+        return view
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Fetch the candidates of one query as a view.

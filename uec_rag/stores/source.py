@@ -84,6 +84,9 @@ class Source:
         Returns the text of a passage that the source's embedding saw.
     is_by_encoder : bool
         Whether `find` embeds questions by the first encoder.
+    select : callable(filter, count) -> sequence of Passage, or None
+        Returns up to `count` passages, among which are those that match a filter, to count the
+        words of a tenant; by default those of `sample`.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Source:
     origin: object = None
     embedded: Callable[[Passage], str] = attrgetter("text")
     is_by_encoder: bool = False
+    select: Callable[[Filter, int], Sequence[Passage]] | None = None
 
 
 @dataclass(eq=False)
@@ -315,11 +319,14 @@ class SourceStore(CandidateStore):
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._condition = parse({})
+        self._tenant: Filter | None = None  # in a view of a tenant, a part of the filter
+        self._narrower: Filter | None = None  # and the other part
         vectors, are_ours = source.vectors or source.stored, source.vectors is not None
         sample = source.sample if self.can_look_up else None
+        select = None if sample is None else source.select or (lambda _, count: sample(count))
         # Shared by views.
         self._mirror = Mirror(
-            source.name, vectors, are_ours, sample, source.origin, source.embedded
+            source.name, vectors, are_ours, sample, select, source.origin, source.embedded
         )
         self._memory: dict[str, Passage] | None = None  # in a view, those that were found
         self._is_by_words = False  # while its embedding fails
@@ -340,11 +347,14 @@ class SourceStore(CandidateStore):
         with waiting():
             pool = self._ask(question) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(pool, Incomplete)
-        listed = self._mirror.listed(self.uec.encoders, pool)
+        if self._tenant is not None:
+            pool = matching(self._condition, pool)
+        listed = self._mirror.listed(self.uec.encoders, pool, self._tenant)
         if get is not None and listed is not None and not ids:
             names = {passage.id for passage in pool}
             number = count if self._is_by_words else len(pool)
-            nearest = listed.nearest(query, number, self._filter, names)
+            narrower = self._filter if self._tenant is None else self._narrower
+            nearest = listed.nearest(query, number, narrower, names)
             pool = [*pool, *get(nearest)] if nearest else pool
         stored = {p.id: p for p in pool if p.text.strip() and p.id not in self._mirror.unusable}
         if self._memory is not None:
@@ -358,7 +368,9 @@ class SourceStore(CandidateStore):
         if not passages:
             return View.empty()
         gaussians = self.uec.fitted.combine_as(parts, "passage")
-        frequencies = self.frequencies if listed is None else listed.frequencies
+        # Those of a fit are of the words of all.
+        known: Sequence[Frequencies] = self.frequencies if self._tenant is None else ()
+        frequencies = known if listed is None else listed.frequencies
         return View.from_passages(passages, gaussians, frequencies)
 
     def _ask(self, question: str) -> Sequence[Passage]:
@@ -381,7 +393,8 @@ class SourceStore(CandidateStore):
     @property
     def _lists_words(self) -> bool:
         """True if words find passages without the source's search."""
-        return self.can_look_up and self._mirror.listed(self.uec.encoders) is not None
+        listed = self._mirror.listed(self.uec.encoders, tenant=self._tenant)
+        return self.can_look_up and listed is not None
 
     def without(self, name: str, encoder: Encoder | None) -> Self | None:
         """Return the store as it is searched while an encoder, or its own search, fails.
@@ -414,10 +427,11 @@ class SourceStore(CandidateStore):
     @property
     def vocabulary(self) -> View | None:
         """The listed passages that match the filter; None unless all passages are listed."""
-        listed = self._mirror.listed(self.uec.encoders)
+        listed = self._mirror.listed(self.uec.encoders, tenant=self._tenant)
         if listed is None or not listed.is_whole:
             return None
-        return listed.view if self._filter is None else listed.view.of_tenant(self._filter)
+        narrower = self._filter if self._tenant is None else self._narrower
+        return listed.view if narrower is None else listed.view.of_tenant(narrower)
 
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
@@ -445,7 +459,7 @@ class SourceStore(CandidateStore):
             If the source's vectors are not those of the first encoder.
         """
         encoders = self.uec.with_cache().encoders
-        return self.uec.fitted.gaussians(self._mirror.encode(encoders, passages))
+        return self.uec.fitted.gaussians(self._mirror.encode(encoders, passages, self._tenant))
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
@@ -486,8 +500,18 @@ class SourceStore(CandidateStore):
         """
         view = copy(self)
         view._filter = all_of(self._filter, filter)
+        view._narrower = all_of(self._narrower, filter)
         view._condition = parse(view._filter or {})
         view._memory = {} if self._memory is None else self._memory
+        return view
+
+    def of_tenant(self, filter: Filter) -> Self:
+        """Return a view of a tenant's passages, among which words are counted.
+
+        They are those that the source lists for the filter, else the candidates.
+        """
+        view = self.snapshot(filter)
+        view._tenant, view._narrower = view._filter, None
         return view
 
     def bind(self, fingerprint: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import attrgetter
 from typing import Self, cast
@@ -24,11 +24,13 @@ from uec_rag.encoders.base import (
     check_vectors,
 )
 from uec_rag.stores.base import Filter, Probes
-from uec_rag.stores.filters import comparable
+from uec_rag.stores.filters import comparable, key_of, matching, parse
 from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage, with_questions
 
 _MOST_LISTED = 20_000  # passages whose words are counted
+_MOST_TENANTS, _MOST_OF_TENANTS = 64, 3 * _MOST_LISTED  # whose words are kept, and their passages
+_FEW_OF_TENANT = 256  # passages that are all candidates
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
 _log = logging.getLogger("uec_rag")
@@ -54,6 +56,8 @@ class Mirror:
         Whether they are said to be of these encoders; if not, they are used if they are.
     sample : callable(count) -> sequence of Passage, or None
         Lists passages, to count their words.
+    select : callable(filter, count) -> sequence of Passage, or None
+        Lists those that match a filter, and perhaps others, to count the words of a tenant.
     origin : object
         The store itself, whose words are counted once for all mirrors.
     embedded : callable(passage) -> str
@@ -76,6 +80,7 @@ class Mirror:
     vectors: Vectors | None
     are_ours: bool = False
     sample: Callable[[int], Sequence[Passage]] | None = None
+    select: Callable[[Filter, int], Sequence[Passage]] | None = None
     origin: object = None
     embedded: Callable[[Passage], str] = attrgetter("text")
     are_of_these: bool | None = None
@@ -85,9 +90,17 @@ class Mirror:
     probes: Probes | None = None
     warnings: set[object] = field(default_factory=set)
 
-    def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
+    def __post_init__(self) -> None:
+        self._tenants = _TENANTS.of(self.origin)
+
+    def encode(
+        self,
+        encoders: Sequence[Encoder],
+        passages: Sequence[Passage],
+        tenant: Filter | None = None,
+    ) -> list[Encoded]:
         """Encode passages, of which only what is not known here is encoded; errors as in `read`."""
-        blocks, listed = self.read(encoders, passages), self.listed(encoders)
+        blocks, listed = self.read(encoders, passages), self.listed(encoders, tenant=tenant)
         words = encode_words if listed is None else listed.encode
         of_words = iter(words(encoders, passages))
         texts = [with_questions(passage.metadata, passage.text) for passage in passages]
@@ -98,13 +111,23 @@ class Mirror:
             for position, encoder in enumerate(encoders)
         ]
 
-    def listed(self, encoders: Sequence[Encoder], hits: Sequence[Passage] = ()) -> Listed | None:
+    def listed(
+        self,
+        encoders: Sequence[Encoder],
+        hits: Sequence[Passage] = (),
+        tenant: Filter | None = None,
+    ) -> Listed | None:
         """Return the words of its passages, for all views and later retrievers over it.
 
         They are counted again once a tenth of those found is new. None if it cannot list any.
+
+        `tenant`: selects the passages of a tenant, which are counted by themselves: nothing of
+        others tells when, nor how many there are.
         """
         terms = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
         keys = tuple(encoder.revision for encoder in terms)
+        if tenant is not None:
+            return self._listed_of(encoders, keys, tenant, hits)
         if (listed := self.words) is None:
             self.words = listed = _WORDS.of(self.origin).get(keys) or self._count(encoders, keys)
         if listed is not None:
@@ -116,12 +139,36 @@ class Mirror:
 
     def _count(self, encoders: Sequence[Encoder], keys: tuple[str, ...]) -> Listed | None:
         passages = self.sample(_MOST_LISTED) if self.sample and keys else []
-        texts = [passage for passage in passages if passage.text.strip()]
-        if not texts:
-            return None
-        copies = [Passage(p.id, p.text, comparable(p.metadata)) for p in texts]
-        listed = _WORDS.of(self.origin)[keys] = Listed.count(copies, encoders)
+        if (listed := Listed.of(passages, encoders)) is not None:
+            _WORDS.of(self.origin)[keys] = listed
         return listed
+
+    def _listed_of(
+        self,
+        encoders: Sequence[Encoder],
+        keys: tuple[str, ...],
+        tenant: Filter,
+        hits: Sequence[Passage],
+    ) -> Listed | None:
+        """Return the words of a tenant's passages; None if they cannot be told from all.
+
+        A function is no tenant that is known again, so that its passages are not counted.
+        """
+        condition = parse(tenant)
+        if self.select is None or not keys or (key := key_of(condition)) is None:
+            return None
+        name, count = (keys, key), self._tenants.get((keys, key))
+        if count is None or count.is_outdated(hits):
+            passages = self.select(tenant, _MOST_LISTED)
+            matches = matching(condition, passages)
+            is_known = len(passages) < _MOST_LISTED or len(matches) == len(passages)
+            before = None if count is None else count.listed
+            listed = Listed.of(matches, encoders, before) if is_known else None
+            listed = listed and replace(listed, is_tenants=True)
+            count = TenantWords(listed, is_known=is_known)
+            self._tenants[name] = count
+            forget_oldest(self._tenants, name)
+        return count.listed
 
     def read(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> dict[int, Encoded]:
         """Return what encoders made of the passages, by their positions; not all are known.
@@ -227,6 +274,47 @@ class Mirror:
         return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
 
 
+@dataclass(eq=False)
+class TenantWords:
+    """The words of a tenant's passages in another's store.
+
+    Attributes
+    ----------
+    listed : Listed or None
+        None if there are none.
+    is_known : bool
+        Whether the store tells them from those of others.
+    extras : set of str
+        The ids of those that were found, and were not listed.
+    """
+
+    listed: Listed | None
+    is_known: bool
+    extras: set[str] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return 0 if self.listed is None else len(self.listed.rows)
+
+    def is_outdated(self, hits: Sequence[Passage]) -> bool:
+        """Return whether a tenth of the passages that were found by now are new."""
+        if not self.is_known or len(self) >= _MOST_LISTED:
+            return False
+        rows = {} if self.listed is None else self.listed.rows
+        self.extras |= {passage.id for passage in hits} - rows.keys()
+        return 10 * len(self.extras) > len(rows)
+
+
+def forget_oldest(tenants: dict[Hashable, TenantWords], latest: Hashable) -> None:
+    """Forget the tenants that were counted first, while there are too many, or too large ones."""
+    total = sum(map(len, [*tenants.values()]))
+    for name in [*tenants]:
+        if len(tenants) <= _MOST_TENANTS and total <= _MOST_OF_TENANTS:
+            return
+        if name != latest and (count := tenants.pop(name, None)) is not None:
+            total -= len(count)
+
+
+_TENANTS = Memory(dict[Hashable, TenantWords])  # of stores, by encoders and conditions
 _WORDS = Memory(dict[tuple[str, ...], "Listed"])  # of stores, by the encoders that counted them
 
 
@@ -268,12 +356,15 @@ class Listed:
         The same, with words alone.
     frequencies : sequence of Frequencies
         The rarity of words among them, for each encoder of words.
+    is_tenants : bool
+        Whether they are those of a tenant.
     """
 
     encoded: Sequence[Encoded]
     rows: dict[str, tuple[int, Passage]]
     view: View
     frequencies: Sequence[Frequencies]
+    is_tenants: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -281,9 +372,30 @@ class Listed:
         return len(self.rows) < _MOST_LISTED
 
     @classmethod
-    def count(cls, passages: Sequence[Passage], encoders: Sequence[Encoder]) -> Self:
-        """Count the words of passages."""
-        encoded = encode_words(encoders, passages)
+    def of(
+        cls,
+        passages: Sequence[Passage],
+        encoders: Sequence[Encoder],
+        before: Listed | None = None,
+    ) -> Self | None:
+        """Count the words of passages of another's store; None if none has a text.
+
+        `before`: of some of them, what was counted before.
+        """
+        texts = [passage for passage in passages if passage.text.strip()]
+        copies = [Passage(p.id, p.text, comparable(p.metadata)) for p in texts]
+        return cls.count(copies, encoders, before) if copies else None
+
+    @classmethod
+    def count(
+        cls,
+        passages: Sequence[Passage],
+        encoders: Sequence[Encoder],
+        before: Listed | None = None,
+    ) -> Self:
+        """Count the words of passages; `before`: of some of them, what was counted before."""
+        encode = encode_words if before is None else before.encode
+        encoded = encode(encoders, passages)
         terms = [block for part in encoded for block in part.blocks]
         empty = np.zeros((len(passages), 0), dtype=np.float32)
         view = View.from_passages(passages, Gaussian(empty, empty, widths=[0], terms=terms))
@@ -312,8 +424,13 @@ class Listed:
     def nearest(
         self, query: Gaussian, count: int, filter: Filter | None, exclusions: Collection[str]
     ) -> list[str]:
-        """Return the ids of the passages nearest to a question by its words, of those not known."""
+        """Return the ids of the passages nearest to a question by its words, of those not known.
+
+        Of a tenant's few, all: an approximate index may miss other ones where there are others.
+        """
         view = self.view.snapshot(filter)
+        if self.is_tenants and len(view) <= _FEW_OF_TENANT:
+            return [passage.id for passage in view.passages() if passage.id not in exclusions]
         if not query.terms or not len(view):
             return []
         score = np.sum([of_block[0] for of_block in view.compare(query.terms).similarities], axis=0)
