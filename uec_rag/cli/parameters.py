@@ -51,7 +51,7 @@ def _simplified(parameters: list[Any]) -> list[Any]:
 class PlainCommand(TyperCommand):
     """A command whose plain parameters are read here."""
 
-    def get_params(self, ctx: typer.Context) -> list[Any]:
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
         """Return the parameters, with that of the help."""
         return _simplified(super().get_params(ctx))
 
@@ -59,6 +59,6 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """A group of commands whose plain parameters are read here."""
 
-    def get_params(self, ctx: typer.Context) -> list[Any]:
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
         """Return the parameters, with that of the help."""
         return _simplified(super().get_params(ctx))
