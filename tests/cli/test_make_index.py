@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.helpers import database_of, index_of, python, rows_of
 from tests.markdown import ROOT
@@ -319,7 +320,7 @@ def test_what_of_a_file_is_left_out_is_told_at_the_end(run, few, words, tmp_path
 
 
 @pytest.mark.slow
-def test_markdown_is_shown_as_such(run, words, tmp_path):
+def test_markdown_is_shown_as_such_on_a_terminal(run, words, tmp_path, monkeypatch):
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "shop.md").write_text(
@@ -327,5 +328,8 @@ def test_markdown_is_shown_as_such(run, words, tmp_path):
     )
     run("index", folder, "--out", tmp_path / "idx")
     shown = run("ask", tmp_path / "idx", "Send any item back").stdout
+    assert "Send **any item** back:\n\n- by post\n" in shown
+    monkeypatch.setattr("uec_rag.cli.ask_index.out", Console(force_terminal=True, no_color=True))
+    shown = re.sub("\x1b\\[[0-9;]*m", "", run("ask", tmp_path / "idx", "Send any item back").stdout)
     assert "Send any item back:" in shown
     assert " • by post" in shown

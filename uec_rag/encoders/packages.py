@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -29,7 +29,7 @@ from uec_rag.base.checks import did_you_mean, one_line
 from uec_rag.base.files import cache_folder
 from uec_rag.encoders.base import Encoder
 from uec_rag.encoders.sentence_transformer import hub_is_reachable
-from uec_rag.encoders.small_models import OnnxEncoder, unpack
+from uec_rag.encoders.small_models import OnnxEncoder, find_optimised, unpack
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +95,8 @@ class Package:
         The model's name.
     files
         Maps paths in the model's folder to files.
+    revision
+        That of the model (`Encoder.revision`), which follows from the hashes of the files.
     repository, commit
         Where the publisher has them on the hub; "" if nowhere.
     packed
@@ -107,6 +109,7 @@ class Package:
     sha256: str
     model: str
     files: Mapping[str, PackagedFile]
+    revision: str = ""
     repository: str = ""
     commit: str = ""
     packed: str = ""
@@ -135,6 +138,7 @@ _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 # Loaded models, which many indexes in a process share while one of them is there.
 _loaded = WeakValueDictionary[tuple[str, Path], OnnxEncoder]()
 _loading = threading.Lock()
+_GRAPH = ("model.onnx",)
 
 
 def load_pypi(name: str) -> Encoder:
@@ -153,24 +157,33 @@ def load_pypi(name: str) -> Encoder:
         names = ", ".join(f"'pypi:{option}'" for option in _PACKAGES)
         raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {names}")
     package = _PACKAGES[name]
-    folder = package_folder(package)
     with _loading:
-        encoder = _loaded.get((name, folder))
+        encoder = _loaded.get((name, cache_folder()))
         if encoder is None:
-            encoder = OnnxEncoder(folder, name=package.model, spec=f"pypi:{name}")
-            _loaded[name, folder] = encoder
+            # In place of the graph in the package, whose hash takes longer than to open it.
+            graph = None if package.packed else find_optimised(package.revision)
+            encoder = OnnxEncoder(
+                package_folder(package, unread=_GRAPH if graph else ()),
+                name=package.model,
+                spec=f"pypi:{name}",
+                revision=package.revision,
+                graph=graph,
+            )
+            _loaded[name, cache_folder()] = encoder
     return encoder
 
 
-def package_folder(package: Package) -> Path:
+def package_folder(package: Package, unread: Collection[str] = ()) -> Path:
     """Return the folder of a package's files, and download them if it is absent or was changed.
 
     The folder lies in `cache_folder`, and is complete or absent. Raises OSError if no source has
     the pinned files.
+
+    `unread`: files that are not read, of which the hash is not verified.
     """
     name = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     folder = cache_folder() / "models" / name
-    if folder.is_dir() and not _is_pinned(folder, package):
+    if folder.is_dir() and not _is_pinned(folder, package, unread):
         _log.warning("%s is damaged or was changed; it is not used", folder)
         shutil.rmtree(folder)
     if not folder.is_dir():
@@ -204,14 +217,15 @@ def _fill(package: Package, folder: Path) -> None:
     raise OSError(f"cannot fetch {package.model!r}: {'; '.join(reasons)}. {_HELP}")
 
 
-def _is_pinned(folder: Path, package: Package) -> bool:
+def _is_pinned(folder: Path, package: Package, unread: Collection[str] = ()) -> bool:
     """Return whether a folder has the files of a package with their hashes, and no others."""
-    hashes = {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    return hashes == {name: file.sha256 for name, file in package.files.items()}
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    files = {name: path for name, path in paths.items() if path.is_file()}
+    return files.keys() == package.files.keys() and all(
+        hashlib.sha256(path.read_bytes()).hexdigest() == package.files[name].sha256
+        for name, path in files.items()
+        if name not in unread
+    )
 
 
 def _from_hub(package: Package) -> Iterator[tuple[str, bytes]]:

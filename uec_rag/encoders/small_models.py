@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,19 +65,31 @@ class OnnxEncoder(IdentityHead):
         Name of the model, which determines its prompts.
     spec
         The `spec` from which `load_encoder` rebuilds this encoder.
+    revision
+        Its revision, if the files are known; by default it is computed of them.
+    graph
+        What `find_optimised` returned for this revision, which is opened in place of the model.
     """
 
-    def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        name: str,
+        spec: str | None = None,
+        revision: str = "",
+        graph: Path | None = None,
+    ) -> None:
         from tokenizers import Tokenizer
 
         model, tokenizer = Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"
         self.name, self.spec, self.prompts = name, spec, family_prompts(name)
-        digest = hashlib.sha256(json.dumps(self.prompts, sort_keys=True).encode())
         weights = sorted(Path(folder).glob("*.bin"))
-        for file in (model, *weights, tokenizer):
-            digest.update(file.read_bytes())
-        self.revision = digest.hexdigest()
-        self._session = _open_session(model) if weights else _optimised(model, self.revision)
+        self.revision = revision or _revision((model, *weights, tokenizer), self.prompts)
+        if graph is not None:
+            self._session = _open_session(graph, is_optimised=True)
+        else:
+            self._session = _open_session(model) if weights else _optimised(model, self.revision)
         self.tokenizer = Tokenizer.from_file(str(tokenizer))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(_MAX_TOKENS)
@@ -130,16 +142,11 @@ def _optimised(graph: Path, revision: str) -> "InferenceSession":
     To optimise takes most of the time of opening. What it does depends on the version and on the
     processor, so that both are in the name of the file, as is the hash of what it holds.
     """
-    features = str(np.show_config("dicts")["SIMD Extensions"])
-    key = f"{revision} {load_onnxruntime().__version__} {platform.machine()} {features}"
-    folder = cache_folder() / "graphs"
-    name = hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
+    folder, name = _graphs(revision)
     temporary = folder / f"{name}.{os.getpid()}"
     try:
-        for file in folder.glob(f"{name}-*.onnx"):
-            if file.stem.endswith(_hash(file)):
-                return _open_session(file, is_optimised=True)
-            file.unlink()  # it is damaged
+        if (file := find_optimised(revision)) is not None:
+            return _open_session(file, is_optimised=True)
         folder.mkdir(parents=True, exist_ok=True)
         session = _open_session(graph, optimised=temporary)
         temporary.replace(folder / f"{name}-{_hash(temporary)}.onnx")
@@ -148,6 +155,31 @@ def _optimised(graph: Path, revision: str) -> "InferenceSession":
             temporary.unlink()
         return _open_session(graph)
     return session
+
+
+def find_optimised(revision: str) -> Path | None:
+    """Return the file of a model's graph that was optimised for this machine; None without one."""
+    folder, name = _graphs(revision)
+    with suppress(OSError):
+        for file in folder.glob(f"{name}-*.onnx"):
+            if file.stem.endswith(_hash(file)):
+                return file
+            file.unlink()  # it is damaged
+    return None
+
+
+def _graphs(revision: str) -> tuple[Path, str]:
+    """Return the folder of optimised graphs, and how the name of a model's begins."""
+    features = str(np.show_config("dicts")["SIMD Extensions"])
+    key = f"{revision} {load_onnxruntime().__version__} {platform.machine()} {features}"
+    return cache_folder() / "graphs", hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
+
+
+def _revision(files: Sequence[Path], prompts: Mapping[Role, str]) -> str:
+    digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _hash(file: Path) -> str:

@@ -54,6 +54,8 @@ class _Store(NamedTuple):
         Where the store reads texts from, for messages.
     run : callable(method, is_exact, question, count, **options) -> list of Document, or None
         Calls a method that searches, with an index that looks at enough or without one.
+    size : callable() -> int, or None
+        Returns how many documents it has, if that is fast.
     """
 
     options: Callable[[Filter], dict[str, Any]]
@@ -64,6 +66,7 @@ class _Store(NamedTuple):
     list_all: Callable[[], list[Passage]] | None = None
     place: Callable[[], str] = lambda: "page_content"
     run: Callable[..., list[Document]] | None = None
+    size: Callable[[], int] | None = None
 
 
 def index_over(
@@ -145,6 +148,7 @@ def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
         list_ids and (lambda limit: get(list_ids(limit, None))),
         search("similarity_search_by_vector") if kind.by_vector else None,
         select=list_ids and (lambda filter, limit: get(list_ids(limit, filter))),
+        size=kind.size,
     )
 
 
@@ -229,7 +233,13 @@ def _chroma(store: Any) -> _Store:  # noqa: ANN401
         whole = {"$gte": math.ceil(value)} if "g" in operator else {"$lte": math.floor(value)}
         return {"$or": [condition, {key: whole}]}
 
-    return _Store(lambda filter: _given(translate(filter, bounds, _join)), vectors, ids, look_up)
+    return _Store(
+        lambda filter: _given(translate(filter, bounds, _join)),
+        vectors,
+        ids,
+        look_up,
+        size=store._collection.count,
+    )
 
 
 def _in_memory(store: Any) -> _Store:  # noqa: ANN401
@@ -248,6 +258,7 @@ def _in_memory(store: Any) -> _Store:  # noqa: ANN401
         options,
         lambda ids: {id_: store.store[id_]["vector"] for id_ in ids if id_ in store.store},
         ids,
+        size=lambda: len(store.store),
     )
 
 
@@ -312,7 +323,13 @@ def _faiss(store: Any) -> _Store:  # noqa: ANN401
 
     # An IVF index sees a part of its lists, a graph may miss some; a flat one sees all.
     is_flat = type(store.index).__name__.startswith("IndexFlat")
-    return _Store(options, vectors, ids, list_all=None if is_flat else list_all)
+    return _Store(
+        options,
+        vectors,
+        ids,
+        list_all=None if is_flat else list_all,
+        size=lambda: len(store.index_to_docstore_id),
+    )
 
 
 def _qdrant(store: Any) -> _Store:  # noqa: ANN401
@@ -355,6 +372,7 @@ def _qdrant(store: Any) -> _Store:  # noqa: ANN401
         lambda ids: store.get_by_ids(point_ids(ids)),
         by_vector=store.retrieval_mode == "dense",
         place=place,
+        size=lambda: store.client.count(store.collection_name).count,
     )
 
 

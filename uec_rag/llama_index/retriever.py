@@ -418,6 +418,7 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
     docstore, sample = index.docstore, None
+    size: Callable[[], int] | None = None
     vectors: Vectors | None = None
     nodes_of: Callable[..., Sequence[BaseNode]] = either(
         store.get_nodes, store.aget_nodes, awaited_first=is_first("get_nodes", "aget_nodes")
@@ -431,13 +432,16 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         nodes_of = lambda ids: docstore.get_nodes(select(ids), raise_error=False)  # noqa: E731
         struct = index.index_struct
         sample = lambda size: passages_of(nodes_of([*struct.nodes_dict.values()][:size]))  # noqa: E731
+        size = lambda: len(struct.nodes_dict)  # noqa: E731
     if isinstance(store, SimpleVectorStore):
         rows = store.data.embedding_dict
+        size = lambda: len(rows)  # noqa: E731
         vectors = lambda ids: {id_: rows[id_] for id_ in ids if id_ in rows}  # noqa: E731
     if kind == "ChromaVectorStore":  # its own nodes come without vectors
         vectors, listed = framework.in_chroma(store.client)
         if sample is None:
             sample = lambda size: passages_of(nodes_of(ids)) if (ids := listed(size)) else []  # noqa: E731
+            size = store.client.count
     return Source(
         f"{count} candidates of {kind}{label}",
         find,
@@ -446,6 +450,7 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         sample,
         find_by_vector if store.is_embedding_query else None,
         embedded=embedded_text,
+        size=size,
     )
 
 

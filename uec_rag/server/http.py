@@ -41,7 +41,7 @@ from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import schemas
 from uec_rag.server.access import protections
-from uec_rag.stores import EVERYONE
+from uec_rag.stores.base import EVERYONE
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}

@@ -4,8 +4,8 @@
 ours, `qdrant` an engine, `source` any other store, of which `candidates` are compared.
 """
 
-from uec_rag.stores.base import EVERYONE, Filter, Store
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.local.store import LocalStore
 from uec_rag.stores.passage import Passage
 
-__all__ = ["EVERYONE", "Filter", "LocalStore", "Passage", "Store"]
+__all__ = ["Filter", "LocalStore", "Passage", "Store"]

@@ -84,6 +84,8 @@ class Source:
         Returns the text of a passage that the source's embedding saw.
     is_by_encoder : bool
         Whether `find` embeds questions by the first encoder.
+    size : callable() -> int, or None
+        Returns how many passages it has, by which it is noticed that there are others.
     select : callable(filter, count) -> sequence of Passage, or None
         Returns up to `count` passages, among which are those that match a filter, to count the
         words of a tenant; by default those of `sample`.
@@ -100,6 +102,7 @@ class Source:
     origin: object = None
     embedded: Callable[[Passage], str] = attrgetter("text")
     is_by_encoder: bool = False
+    size: Callable[[], int] | None = None
     select: Callable[[Filter, int], Sequence[Passage]] | None = None
 
 
@@ -326,7 +329,14 @@ class SourceStore(CandidateStore):
         select = None if sample is None else source.select or (lambda _, count: sample(count))
         # Shared by views.
         self._mirror = Mirror(
-            source.name, vectors, are_ours, sample, select, source.origin, source.embedded
+            source.name,
+            vectors,
+            are_ours,
+            sample,
+            select,
+            size=source.size if sample else None,
+            origin=source.origin,
+            embedded=source.embedded,
         )
         self._memory: dict[str, Passage] | None = None  # in a view, those that were found
         self._is_by_words = False  # while its embedding fails

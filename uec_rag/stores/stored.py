@@ -58,6 +58,8 @@ class Mirror:
         Lists passages, to count their words.
     select : callable(filter, count) -> sequence of Passage, or None
         Lists those that match a filter, and perhaps others, to count the words of a tenant.
+    size : callable() -> int, or None
+        Returns how many passages it has.
     origin : object
         The store itself, whose words are counted once for all mirrors.
     embedded : callable(passage) -> str
@@ -68,8 +70,8 @@ class Mirror:
         The ids of passages that are left out, since their vectors have no direction.
     words : Listed or None
         The words of its passages, once listed.
-    extras : set of str
-        The ids of passages that were found, and were not listed.
+    strays : set of str
+        The ids of passages that were found and cannot be listed as they were found.
     probes : Probes or None
         The vectors of a few texts by its own embedding, once found.
     warnings : set
@@ -81,12 +83,13 @@ class Mirror:
     are_ours: bool = False
     sample: Callable[[int], Sequence[Passage]] | None = None
     select: Callable[[Filter, int], Sequence[Passage]] | None = None
+    size: Callable[[], int] | None = None
     origin: object = None
     embedded: Callable[[Passage], str] = attrgetter("text")
     are_of_these: bool | None = None
     unusable: set[str] = field(default_factory=set)
     words: Listed | None = None
-    extras: set[str] = field(default_factory=set)
+    strays: set[str] = field(default_factory=set)
     probes: Probes | None = None
     warnings: set[object] = field(default_factory=set)
 
@@ -119,7 +122,8 @@ class Mirror:
     ) -> Listed | None:
         """Return the words of its passages, for all views and later retrievers over it.
 
-        They are counted again once a tenth of those found is new. None if it cannot list any.
+        What is new among those found is counted at once, as is what the store's own number of
+        passages tells. None if it cannot list any.
 
         `tenant`: selects the passages of a tenant, which are counted by themselves: nothing of
         others tells when, nor how many there are.
@@ -128,19 +132,26 @@ class Mirror:
         keys = tuple(encoder.revision for encoder in terms)
         if tenant is not None:
             return self._listed_of(encoders, keys, tenant, hits)
-        if (listed := self.words) is None:
-            self.words = listed = _WORDS.of(self.origin).get(keys) or self._count(encoders, keys)
-        if listed is not None:
-            self.extras |= {passage.id for passage in hits} - listed.rows.keys()
-            if listed.is_whole and 10 * len(self.extras) > len(listed.rows):
-                self.extras.clear()
-                self.words = listed = self._count(encoders, keys) or listed
+        listed = _WORDS.of(self.origin).get(keys) or self.words
+        if listed is None:
+            listed = self._count(encoders, keys, None)
+        elif listed.is_whole:
+            news = listed.news(hits) - self.strays
+            if news or (self.size is not None and self.size() != listed.size):
+                listed = self._count(encoders, keys, listed)
+                self.strays |= news if listed is None else news & listed.news(hits)
+        self.words = listed
         return listed
 
-    def _count(self, encoders: Sequence[Encoder], keys: tuple[str, ...]) -> Listed | None:
+    def _count(
+        self, encoders: Sequence[Encoder], keys: tuple[str, ...], before: Listed | None
+    ) -> Listed | None:
+        words = _WORDS.of(self.origin)
+        words.pop(keys, None)
+        size = None if self.size is None else self.size()
         passages = self.sample(_MOST_LISTED) if self.sample and keys else []
-        if (listed := Listed.of(passages, encoders)) is not None:
-            _WORDS.of(self.origin)[keys] = listed
+        if (listed := Listed.of(passages, encoders, before)) is not None:
+            listed = words[keys] = replace(listed, size=size)
         return listed
 
     def _listed_of(
@@ -158,14 +169,16 @@ class Mirror:
         if self.select is None or not keys or (key := key_of(condition)) is None:
             return None
         name, count = (keys, key), self._tenants.get((keys, key))
-        if count is None or count.is_outdated(hits):
+        if count is None or (news := count.news(hits)):
             passages = self.select(tenant, _MOST_LISTED)
             matches = matching(condition, passages)
             is_known = len(passages) < _MOST_LISTED or len(matches) == len(passages)
             before = None if count is None else count.listed
             listed = Listed.of(matches, encoders, before) if is_known else None
             listed = listed and replace(listed, is_tenants=True)
+            strays = set[str]() if count is None else count.strays | news
             count = TenantWords(listed, is_known=is_known)
+            count.strays = strays & count.news(hits)
             self._tenants[name] = count
             forget_oldest(self._tenants, name)
         return count.listed
@@ -284,24 +297,23 @@ class TenantWords:
         None if there are none.
     is_known : bool
         Whether the store tells them from those of others.
-    extras : set of str
-        The ids of those that were found, and were not listed.
+    strays : set of str
+        The ids of those that were found and cannot be listed as they were found.
     """
 
     listed: Listed | None
     is_known: bool
-    extras: set[str] = field(default_factory=set)
+    strays: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
         return 0 if self.listed is None else len(self.listed.rows)
 
-    def is_outdated(self, hits: Sequence[Passage]) -> bool:
-        """Return whether a tenth of the passages that were found by now are new."""
+    def news(self, hits: Sequence[Passage]) -> set[str]:
+        """Return the ids of the passages that were found and that have not been counted."""
         if not self.is_known or len(self) >= _MOST_LISTED:
-            return False
-        rows = {} if self.listed is None else self.listed.rows
-        self.extras |= {passage.id for passage in hits} - rows.keys()
-        return 10 * len(self.extras) > len(rows)
+            return set()
+        ids = {p.id for p in hits} if self.listed is None else self.listed.news(hits)
+        return ids - self.strays
 
 
 def forget_oldest(tenants: dict[Hashable, TenantWords], latest: Hashable) -> None:
@@ -358,6 +370,8 @@ class Listed:
         The rarity of words among them, for each encoder of words.
     is_tenants : bool
         Whether they are those of a tenant.
+    size : int or None
+        How many passages the store said to have.
     """
 
     encoded: Sequence[Encoded]
@@ -365,6 +379,12 @@ class Listed:
     view: View
     frequencies: Sequence[Frequencies]
     is_tenants: bool = False
+    size: int | None = None
+
+    def news(self, passages: Sequence[Passage]) -> set[str]:
+        """Return the ids of the passages that are not listed, or with another text."""
+        texts = {p.id: self.rows[p.id][1].text for p in passages if p.id in self.rows}
+        return {p.id for p in passages if texts.get(p.id) != p.text}
 
     @property
     def is_whole(self) -> bool:
