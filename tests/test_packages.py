@@ -40,3 +40,14 @@ def test_a_front_room_takes_only_public_names_from_other_rooms(name):
     others = set().union(*(names[module][0] for module in {*MODULES} - inside)) - own
     taken = {module: names[module][1] & others for module in inside}
     assert {module: private for module, private in taken.items() if private} == {}
+
+
+ROOMS = [name for name in MODULES if name.endswith("/__init__.py")]
+
+
+@pytest.mark.parametrize("module", [name for name in ROOMS if package(name) != "cli"])  # commands
+def test_a_room_names_only_files_that_are_in_it(module):
+    path = MODULES[module]
+    words = re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(path.read_text())) or "")
+    there = {each.stem for each in path.parent.iterdir()}
+    assert [word for word in words if word not in there] == []

@@ -1,4 +1,4 @@
 """Step 1: fit a Gaussian posterior over each encoder's last layer to text pairs.
 
-`pairs` come in, `likelihood` and `curvature` are theirs, `posterior` comes out; `fit` is all of it.
+`pairs` come in, `likelihood` is theirs, `posterior` comes out; `fit_posterior` is all of it.
 """

@@ -1,7 +1,7 @@
 """Search with confidence, and the gate that decides whether to answer.
 
-In the order of a query: `retriever`, `query`, `spelling`, `ask`, `search`, `words` and `family`,
-`assess`, `hits`; then `gate` on it. `index`, `fitted` and `learn` make what is searched.
+In the order of a query: `retriever`, `query`, `spelling`, `ask`, `search`, `assess`, `hits`; then
+`gate` on it. `index`, `fitted_index` and `learn` make what is searched.
 """
 
 from uec_rag.retrieval.gate import Gate

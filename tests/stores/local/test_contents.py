@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing, suppress
 
@@ -167,13 +168,16 @@ def vector_of(store, id_):
 
 
 def test_few_of_many_leave_no_text_at_once_and_no_vector_soon_after(large, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CALM", 0.2)
+    calm, run = threading.Event(), cleaning.Cleaning._run
+    monkeypatch.setattr(cleaning, "_CALM", 0.0)
+    monkeypatch.setattr(cleaning.Cleaning, "_run", lambda self: calm.wait(60) and run(self))
     vector, before = vector_of(large, "s"), segments_of(large)
     large.delete(["s"])
     assert left_in(large.folder, PRIVATE) == []
     asked = Gaussian(np.ones((1, 8)), np.zeros((1, 8)))
     assert large.search(asked, 3, beta=1.0).passages
     assert segments_of(large) == before  # nothing that grows with them was done for a question
+    calm.set()
     end = time.time() + 60
     while segments_of(large) == before and time.time() < end:
         time.sleep(0.05)

@@ -1,7 +1,7 @@
 """Passages and their Gaussians in memory or in a folder, searched exactly.
 
 `store` writes and `view` searches; below them, `contents` and `database` have the texts, `segments`
-the vectors, `scan`s among them.
+the vectors; `cleaning` removes what was deleted.
 """
 
 from uec_rag.stores.local.store import LocalStore
