@@ -146,3 +146,67 @@ def test_a_step_is_no_answer_to_what_follows_it(question, steps):
 def test_what_says_what_follows_is_answered():
     index = index_of(UEC(), ["After the primer the first coat of varnish is applied.", *CLINIC])
     assert index.search(["What comes after the primer?"])[0].decision.action == "answer"
+
+
+TOWN = """\
+Borrowed skis are returned by noon. The ice rink is closed on Mondays. A locker in the station
+costs three euros. Guides speak Danish and Dutch. The cable car carries sixty people. Sledges must
+be pulled on the left. The bus to the valley leaves every forty minutes. The chapel was built in
+1741. The sauna is heated to 85 degrees. A pass for the slopes is valid for six days. The bakery
+sells plum cake on Sundays. Tents may stand by the river until September. The mountain hut has
+thirty beds. The climbing wall is 22 metres high. Helmets are lent at the ticket office. The village
+choir sings on the second Thursday of the month. Parking by the dam is free after eight. The doctor
+speaks to patients without an appointment before ten."""
+ABOUT_TOWN = [
+    "When is the ice rink closed?",
+    "What does a locker in the station cost?",
+    "How many people does the cable car carry?",
+    "How often does the bus to the valley leave?",
+    "When was the chapel built?",
+    "How hot is the sauna?",
+    "How long is a pass for the slopes valid?",
+    "How many beds does the mountain hut have?",
+    "How high is the climbing wall?",
+    "When does the village choir sing?",
+]
+
+
+def windows(text, size, step):
+    """Pieces of so many words, each a step behind the one before."""
+    words = text.split()
+    return [" ".join(words[at : at + size]) for at in range(0, len(words) - size + step, step)]
+
+
+@pytest.mark.parametrize("head", ["", "# Things to do in Oberalm\n\n"])
+@pytest.mark.parametrize(("size", "step"), [(30, 15), (40, 20), (45, 30)])
+def test_what_two_overlapping_passages_share_is_asked_back_about_by_nobody(size, step, head):
+    texts = [head + window for window in windows(TOWN, size, step)]
+    results = index_of(UEC(), texts).search(ABOUT_TOWN)
+    assert [result.query for result in results if result.decision.action == "clarify"] == []
+    assert sum(result.decision.action == "answer" for result in results) > 7
+
+
+def test_what_overlapping_passages_say_apart_is_asked_back_about():
+    loans = ["The loan of a laptop lasts two weeks.", "The loan of a camera lasts three days."]
+    between = "Each device has a number on its lid, which you give to the desk."
+    index = index_of(UEC(), [f"{loans[0]} {between}", f"{between} {loans[1]}"])
+    assert index.search(["How long does the loan last?"])[0].decision.action == "clarify"
+
+
+@pytest.mark.parametrize("key", ["title", "document_title"])
+@pytest.mark.parametrize(
+    "titles",
+    [
+        ["Microsoft Word - Document7", "Microsoft Word - doc1.docx", "Untitled-2", "Ohne Titel"],
+        ["N/A", "-", "unknown", "Presentation3"],
+        ["nan", "None", "null", "undefined"],
+        ["3", "12", "104", "7"],
+    ],
+)
+def test_what_stands_for_no_title_is_none(titles, key):
+    question, _, texts = LOANS
+    pairs = enumerate(titles)
+    metadatas = [{"source": f"scan{at % 2}.pdf", key: title} for at, title in pairs]
+    index = index_of(UEC(), texts, metadatas=metadatas)
+    decision = index.search([question])[0].decision
+    assert {reading.title for reading in decision.readings} == {"laptop", "camera", "projector"}

@@ -32,6 +32,7 @@ SOURCE_KEYS = ("source", "file_path", "file_name", "url")
 DOCUMENT_KEYS = ("document_title", "Header 1", "h1")
 """Metadata keys for the title of a passage's document: ours and LlamaIndex's, and LangChain's."""
 
+_TITLED = frozenset([*TITLE_KEYS, *DOCUMENT_KEYS])
 QUESTION_KEYS = ("questions", "questions_this_excerpt_can_answer")
 """Metadata keys for what people ask or call a passage: ours, and that of LlamaIndex's extractor."""
 
@@ -83,9 +84,19 @@ _VERSION = regex.compile(
 _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
-PAGE = regex.compile(r"page \d+")
+PAGE = regex.compile(r"page \d+", regex.IGNORECASE)
 """The title of a passage without a heading."""
 
+# What programs put before the name of a file, and write where there is no title.
+_PRODUCER = regex.compile(r"\AMicrosoft (?:Word|PowerPoint|Excel) - ")
+_NO_TITLE = regex.compile(
+    r"[\W_]*+(?:\d{0,3}+|anonymous|n/?a|nan|nil|none|null|undefined|unknown|powerpoint.presentation"
+    r"|(?:untitled|unnamed|unbenannt|(?:no|kein|ohne) tite?le?|sans titre|sin título|senza titolo)"
+    r"(?:[ _-]\p{L}++)?[ _-]?\d*+"
+    r"|(?:book|chart|doc|document|dokument|folie|layout|mappe|presentation|präsentation|sheet|slide"
+    r"|tabelle|workbook)[ _-]?\d++)(?:\.\p{L}{2,4}x?)?[\W_]*+",
+    regex.IGNORECASE,
+)
 _LONGEST_HEADING = 500  # characters
 _of_thread = threading.local()  # its stemmer, which costs more to make than a title to stem
 # Characters and words at the beginning of a passage; the first ones usually have these words.
@@ -185,10 +196,22 @@ def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P,
 
 
 def first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the first value that metadata have under one of several keys; "" if none."""
+    """Return the first value that metadata have under one of several keys; "" if none.
+
+    What stands for no title is none.
+
+    Examples
+    --------
+    >>> titles = "Microsoft Word - Document1", "Untitled", "None", "Microsoft Word - Fees"
+    >>> [first_value({"title": title}, TITLE_KEYS) for title in titles]
+    ['', '', '', 'Fees']
+    """
     for key in keys:
-        if value := metadata.get(key):
-            return str(value).strip()
+        if value := str(metadata.get(key) or "").strip():
+            if key not in _TITLED:
+                return value
+            if not _NO_TITLE.fullmatch(title := _PRODUCER.sub("", value)):
+                return str(title)
     return ""
 
 

@@ -18,9 +18,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +57,7 @@ ENDS = " :?？"
 """The characters that a title does not end with."""
 
 _PAIR = 0.38  # words that a pair of characters counts as; by `benchmarks/quality/decisions.py`
+_SHORTEST_OVERLAP = 20  # characters
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _SITE = re.compile(
     r"(.+?) [—–|·»-] (.+?)(?: [—–|·»-] .+?)?(?: v?\d[\w.]*)?( documentation| docs| manual| help)?",
@@ -157,7 +157,7 @@ class Outline:
         """Return the node of some hits, which have names of this depth in common.
 
         Its children differ in the first level of names that tell what is below them, or else in the
-        last; see `without_names` of names that all of them have, or that tell nothing.
+        last; see `apart` of names that all of them have, or that tell nothing.
         """
         while True:
             groups, is_last = dict[object, list[int]](), True
@@ -170,24 +170,59 @@ class Outline:
             depth += 1
         tells = tells or bool({self.titles[row] for row in rows} - {""})
         children = [*groups.values()]
-        if len(children) == 1 or not tells:
-            children = self.without_names(children)
-        mass = _reduce(np.add, self.mass, children).tolist()
+        children = self.apart(children, are_named=len(children) > 1 and tells)
+        mass = [float(self.mass[rows].sum()) for rows in children]
         order = sorted(range(len(mass)), key=mass.__getitem__, reverse=True)
         children = [children[at] for at in order]
         return Node(self, children, [mass[at] / sum(mass) for at in order], depth, tells)
 
-    def without_names(self, groups: Sequence[list[int]]) -> list[list[int]]:
+    def apart(self, groups: Sequence[list[int]], *, are_named: bool) -> list[list[int]]:
         """Return the hits of each group, apart if its name tells nothing of them.
 
-        It is that of a file or of all, and they are statements, or without titles in one file.
+        It is that of a file or of all, and they are statements, or without titles in one file. What
+        says the same as another is with it, since splitters repeat what ends a passage in the next.
         """
         apart = list[list[int]]()
         is_only = len({about.source for about in self.described}) == 1 and not any(self.titles)
         for rows in groups:
-            is_apart = is_only or self.are_statements(rows)
-            apart += [[row] for row in rows] if is_apart else [rows]
+            is_whole = are_named or not (is_only or self.are_statements(rows))
+            for part in [rows] if is_whole else [[row] for row in rows]:
+                for other in apart if len(part) == 1 else ():
+                    if self._repeats(part[0], other):
+                        other += part
+                        break
+                else:
+                    apart.append([*part])
         return apart
+
+    def _repeats(self, row: int, part: Sequence[int]) -> bool:
+        """Return whether a hit overlaps with one of others, and the overlap is what answers.
+
+        It ends one text and begins the other, behind what both begin with, such as a heading. It
+        says twice as much of the question as the remainder of one of the two.
+        """
+        for other in part:
+            if len({self.titles[row], self.titles[other]} - {""}) > 1:
+                continue  # which tell what each is about
+            texts = [" ".join(self.texts[at].split()) for at in (row, other)]
+            pairs = enumerate(zip(*texts, strict=False))
+            start = next((at for at, (first, second) in pairs if first != second), 0)
+            overlap = ""
+            for head, tail in ([text[start:] for text in texts[::by]] for by in (1, -1)):
+                begins, at = tail[:_SHORTEST_OVERLAP], -1
+                while len(begins) == _SHORTEST_OVERLAP and (at := head.find(begins, at + 1)) >= 0:
+                    if tail.startswith(end := head[at : at + len(tail)]):
+                        overlap = end
+                        break
+            if not overlap or texts[0] == texts[1]:
+                continue
+            rests = [text.replace(overlap, " ") for text in texts]
+            says = _say([*self.idf], {overlap, *rests})
+            is_content = np.array([word in self.content for word in self.idf], bool)
+            whole, *parts = ((says[text] & is_content) @ self.rarity for text in (overlap, *rests))
+            if min(parts) <= whole / 2 > 0:
+                return True
+        return False
 
     def are_statements(self, rows: Sequence[int]) -> bool:
         """Return whether some hits are short, as those of a list of rules or prices."""
@@ -341,12 +376,6 @@ def _words_of(name: str) -> tuple[str, frozenset[str]]:
     return plain, stems(plain).union(split_words(plain))
 
 
-def _reduce(how: np.ufunc, rows: NDArray[Any], groups: Sequence[Sequence[int]]) -> NDArray[Any]:
-    """Reduce the rows of each of some groups, none of which is empty, to one."""
-    starts = np.cumsum([0, *map(len, groups)])[:-1]
-    return how.reduceat(rows[[*chain(*groups)]], starts)
-
-
 def features(question: str, node: Node, turns: Sequence[str] = ()) -> list[float]:
     """Compute the evidence that a question does not say which child of a node is meant, 5 numbers.
 
@@ -363,7 +392,7 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> list[float
     - "named": how far it says which is meant, see `_names_one`.
     """
     outline, context = node.outline, "\n".join([*turns, question])
-    texts = _reduce(np.logical_or, outline.in_text, node.children)
+    texts = np.array([outline.in_text[rows].any(axis=0) for rows in node.children])
     says, square = node.in_names, outline.rarity**2
     lacks = (says[0] & ~says) * 1.0 + (texts[0] & ~texts)
     shared = ((says[0] & says) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)

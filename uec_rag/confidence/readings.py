@@ -140,10 +140,8 @@ def closest_sections(node: Node, count: int = MOST_CLOSEST) -> list[Reading]:
     outline, groups = node.outline, dict[object, list[int]]()
     for row, keys in enumerate(outline.keys):
         groups.setdefault(keys or row, []).append(row)
-    sections, has_titles = [*groups.values()], any(outline.titles)
-    if not has_titles:
-        sections = outline.without_names(sections)
-    sections = sections[:count]
+    has_titles = any(outline.titles)
+    sections = outline.apart([*groups.values()], are_named=has_titles)[:count]
     total = float(outline.mass.sum())
     shares = [float(outline.mass[group].sum()) / total for group in sections]
     depth = max(map(len, outline.paths))
