@@ -57,13 +57,16 @@ def questions(count, rng):
         )
 
 
-def rounded(value):
-    """A value whose numbers have six digits: sums of more rows are in another order."""
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return [*map(rounded, value)] if isinstance(value, list | tuple) else value
+def is_alike(index, one, two):
+    """Whether A is told the same: to the last bit, but in ours, whose sums have another order."""
+    if isinstance(one, float) and isinstance(two, float):
+        return one == two if index.store.is_elsewhere else abs(one - two) < 2e-6
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(is_alike(index, one[k], two[k]) for k in one)
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        pairs = zip(one, two, strict=False)
+        return len(one) == len(two) and all(is_alike(index, *pair) for pair in pairs)
+    return bool(one == two)
 
 
 def told(index, question, seed):
@@ -73,8 +76,7 @@ def told(index, question, seed):
     result = index.search([question], rng.randint(1, 9), tenant=A, **options)
     [row] = result
     hits = [row.metadata(rank, details=True) for rank in range(len(row.hits))]
-    every = answer_record(row), row.decision.metadata(), hits
-    return every if index.store.is_elsewhere else rounded(every)
+    return answer_record(row), row.decision.metadata(), hits
 
 
 def filled(name, folder, *, others):
@@ -100,7 +102,7 @@ def test_what_others_keep_changes_no_number(name, tmp_path):
     differing = [
         question
         for (seed, question), before in zip(asked, expected, strict=True)
-        if told(both, question, seed) != before
+        if not is_alike(both, told(both, question, seed), before)
     ]
     assert not differing
     interval = sys.getswitchinterval()
@@ -113,7 +115,7 @@ def test_what_others_keep_changes_no_number(name, tmp_path):
     finally:
         sys.setswitchinterval(interval)
     for (_, question), row, before in zip(asked, rows, expected, strict=True):
-        assert row == before, question
+        assert is_alike(both, row, before), question
 
 
 def _ask_as_b(index, asked):
