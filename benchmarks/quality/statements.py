@@ -35,8 +35,7 @@ from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import ANSWER_ABOVE
-from uec_rag.confidence.model import shipped as shipped_numbers
-from uec_rag.confidence.outline import CLARIFY_FROM
+from uec_rag.confidence.outline import CLARIFY_FROM, of_statements
 from uec_rag.retrieval.hits import Result
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
@@ -115,7 +114,7 @@ def print_shifts(asked: Sequence[Asked]) -> float:
     rows, right, ours = list[list[str]](), dict[float, int](), "statements"
     for shift in SHIFTS:
         # As much lower is the number from which it is asked back.
-        bound = expit(logit(CLARIFY_FROM) - shift + shipped_numbers("readings.json")["statements"])
+        bound = expit(logit(CLARIFY_FROM) - shift + of_statements())
         for name in {one.set: 0 for one in asked}:
             some = [one for one in asked if one.set == name and one.kind != "nothing"]
             counts = Counter((one.kind, one.outcome(ANSWER_ABOVE, float(bound))) for one in some)

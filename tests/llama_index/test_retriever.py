@@ -129,7 +129,7 @@ def test_readings_are_of_a_nodes_own_text_and_not_of_what_a_framework_writes(met
     words = {word.strip(".…").casefold() for text in PRINTERS for word in text.split()}
     of_files = {f"printers{at}" for at in range(3)} | {"printers0.txt", "printers1.txt"}
     for reading in found.decisions[0].readings:
-        told = {word.strip(".…").casefold() for word in reading.title.split()}
+        told = {word.strip(".…“”").casefold() for word in reading.title.split()}
         assert told <= words | of_files | {"printers2.txt"}
 
 

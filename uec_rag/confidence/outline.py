@@ -471,6 +471,12 @@ def underspecified(numbers: Sequence[float], model: Calibrator | None = None) ->
     return (1 - clear * (1 - shared)) * (1 - naming)
 
 
+@cache
+def of_statements() -> float:
+    """Return what is added to the log odds of P(underspecified) of statements without titles."""
+    return float(shipped("readings.json")["statements"])
+
+
 def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tuple[float, Node]:
     """Estimate P(the question does not say which is meant), and of which node's children.
 
@@ -486,7 +492,7 @@ def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tup
     node = outline.split()
     unsaid = underspecified(features(question, node, turns))
     if not any(outline.titles) and outline.are_statements(range(len(outline.texts))):
-        ratio = math.exp(shipped("readings.json")["statements"])
+        ratio = math.exp(of_statements())
         unsaid = ratio * unsaid / (1 - unsaid + ratio * unsaid)
     return unsaid, node
 
