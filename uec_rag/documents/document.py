@@ -20,6 +20,7 @@ _MOST_ABOVE = 6  # headings before the last one
 MOST_CELLS = 500_000
 """The largest number of cells in a table whose cells span others."""
 
+_BLANKS = re.compile(" {64,}+")  # in the place of what is left out
 _FARTHEST = 5_000  # characters of a file between two lines that are read
 _LOOKED_AT = 50  # rows before an empty one
 _LONGEST_UNIT = 15  # characters
@@ -288,11 +289,11 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
 
 def _placed(sections: Iterable[Section], text: str) -> Iterator[Section]:
     """Yield sections with the places of their lines in a text, in which these follow each other."""
-    end = 0
+    end, farthest = 0, _FARTHEST + max(map(len, _BLANKS.findall(text)), default=0)
     for section in sections:
         places, at = list[tuple[int, int]](), 0
         for line in section.text.split("\n"):
-            limit = end + len(line) + _FARTHEST
+            limit = end + len(line) + farthest
             place = find_words(text, line, end, limit) if line.strip() else end
             if line.strip() and (not places or _leads_to(places[-1], at) != place):
                 places.append((at, place))

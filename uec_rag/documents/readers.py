@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import PurePath
 
 from uec_rag.documents.document import Content, Page, table_of, tables_of
+from uec_rag.documents.encoded import clean, without_encoded
 from uec_rag.documents.plain_text import decode
 
 _SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
@@ -171,7 +172,15 @@ def read_content(name: str, data: bytes) -> Content:
     module, function, *form = READERS[suffix].split(":")
     reader = getattr(import_module(f"uec_rag.documents.{module}"), function)
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
+    left_out = Counter[str]()
+    blanked = ""
+    if not isinstance(text, bytes):
+        text, blanked = without_encoded(text, left_out)
     content: Content = reader(text, *form)
-    left_out = +Counter(content.left_out)  # what is left out no time is not told
-    source = content.text if isinstance(text, bytes) else text
-    return replace(content, notes=[*content.notes, *notes], left_out=left_out, text=source)
+    pages = [
+        replace(page, blocks=[clean(block, left_out) for block in page.blocks])
+        for page in content.pages
+    ]
+    left_out = +Counter({**content.left_out, **left_out})  # what is left out no time is not told
+    notes, text = [*content.notes, *notes], blanked or content.text
+    return replace(content, pages=pages, notes=notes, left_out=left_out, text=text)
