@@ -157,7 +157,8 @@ def _readings_of(node: Node, places: Sequence[int]) -> list[Reading]:
     outline, readings = node.outline, dict[str, Reading]()
     groups, shares = [node.children[at] for at in places], [node.shares[at] for at in places]
     depth = node.depth + 1
-    paths = [_common([outline.paths[row][:depth] for row in rows]) for rows in groups]
+    whole = [zip(*(outline.paths[row][:depth] for row in rows), strict=False) for rows in groups]
+    paths = [[names[0] for names in takewhile(lambda n: len({*n}) == 1, ps)] for ps in whole]
     if len(groups) > 1 and paths.count(paths[0]) == len(paths):  # which names no part alone
         paths = [[] for _ in groups]
     names = [_name_of(outline, *of, depth) for of in zip(groups, paths, strict=True)]
@@ -201,12 +202,6 @@ def _labels(node: Node, groups: Sequence[Sequence[int]], names: Sequence[str]) -
     texts = [outline.texts[row] for row in rows]
     labels = iter(labels_of(texts, [*outline.idf], outline.language, files, metadatas))
     return [next(labels) if at in places else "" for at in range(len(groups))]
-
-
-def _common(paths: Sequence[Sequence[Name]]) -> list[Name]:
-    """Return the names with which all paths begin."""
-    levels = takewhile(lambda level: len({*level}) == 1, zip(*paths, strict=False))
-    return [level[0] for level in levels]
 
 
 def _name_of(outline: Outline, rows: Sequence[int], path: Sequence[Name], depth: int) -> str:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import unescape
 from itertools import dropwhile, pairwise
+from urllib.parse import unquote
 
 import regex
 
 from uec_rag.base.text import SENTENCE_END
-from uec_rag.questions.grammar import LONGEST_QUESTION, WORDS, lower
+from uec_rag.questions.grammar import (
+    LONGEST_QUESTION,
+    WORDS,
+    is_question,
+    lower,
+    refers_back,
+)
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, matcher, tables
 
+_OWN = [table["own_number"] for table in tables().values() if "own_number" in table]
 _INDIRECT = tables()[ENGLISH]["indirect"]
 # A line that goes on in lower case, and was long enough to be wrapped.
 _WRAPPED = regex.compile(
@@ -35,6 +44,80 @@ _FAILURE = regex.compile(
 )
 _STOPS = tuple(".!?:;…。！？")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")
+
+WRAPPING = regex.compile(r"[<>@&%/\d\n]")
+"""What a message has if it is to be `unwrapped`."""
+
+# An address in a chat: of Slack, Discord and Teams; of a bot; of whom a message begins with.
+_BOT = r"\w*(?:bot|assistant|helper|support)\w*|all|channel|everyone|here|team"
+_MENTION = regex.compile(
+    r"<(?:[@!]|a?:)[^<>\s]{1,80}(?:\|[^<>\n]{1,80})?>|<at\b[^<>]{0,80}>[^<>]{1,80}</at>"
+    r"|\A\W*/\w{1,40}@\w{1,40}|@\[[^\[\]\n]{1,80}\]\([^()\s]{1,80}\)"
+    rf"|(?<![\w@/.])@(?:(?:{_BOT})\b|\p{{Lu}}\w{{1,30}} (?:{_BOT})\b)(?![/.]\w)",
+    regex.IGNORECASE,
+)
+_GAP = regex.compile(r"\s++(?=[ ,:;?!.])|,\s*+(?=[?!.,])|( ) ++")
+_CHANNEL = regex.compile(r"<#\w{1,40}\|([^<>|]{1,80})>")
+_ADDRESSEE = regex.compile(
+    r"\A\W*?(?:@[\w.-]{2,40}(?![/\w.(])|/(?:ask|chat|help|question|query)\b)[\s:,–-]*+"
+    r"|(?:,\s*+|(?<=[?!.])\s++)@[\w.-]{2,40}(?=\W*\Z)"
+)
+_ENTITY = regex.compile(r"&(?:#\d{1,6}|#x[\da-f]{1,5}|[a-z]{2,8});", regex.IGNORECASE)
+_OF_CODE = regex.compile(r"html|xml|encod|entit|escap|url", regex.IGNORECASE)
+_PERCENT = regex.compile(r"[^\s%]*+(?:%[0-9A-Fa-f]{2}[^\s%]*+)++")
+# The mail that is answered: its lines, what introduces them, or all below a line.
+_ANSWERED = regex.compile(
+    r"^[ \t]*+(?:on|am|le|el|il|op|em)\b[^\n]{5,120}(?:\n[^\n]{1,80})?\b(?:wrote|schrieb|a écrit"
+    r"|escribió|ha scritto|schreef|escreveu)\b[^\n]{0,80}:[ \t]*+$|^[ \t]*+>[^\n]*+$",
+    regex.IGNORECASE | regex.MULTILINE,
+)
+_BELOW = regex.compile(
+    r"^[ \t]*+(?:-{2,}[ \t]*+(?:original|forwarded|ursprüngliche|weitergeleitete|message d|mensaje)"
+    r"[^\n]{0,40}-{2,}|(?:from|von|de|da|van): [^\n]{3,120}\n(?:[^\n]{0,120}\n)?"
+    r"(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|enviado|para|objet|asunto): |-- $)",
+    regex.IGNORECASE | regex.MULTILINE,
+)
+# "My order number is 48213.", as a sentence of its own or with a colon; no year.
+_NUMBER = r"[#№ ]{0,2}(?!(?:19|20)\d\d\b)(?:[A-Z]{1,5}-?)?\d[\dA-Z]{2,}(?:-\w{1,20})*+"
+_OWN_NUMBER = regex.compile(
+    rf"(?:\A|(?<=[.!?]\s)|(?<=^[\p{{L}} ]{{2,20}}[,!]\s))(?:{'|'.join(_OWN)})[: ]*{_NUMBER}"
+    r"(?:\s*[.,:;!–\n]|\s+-\s|\s*\Z)\s*",
+    regex.IGNORECASE,
+)
+
+
+def unwrapped(message: str) -> str:
+    """Return a message as it was written to us alone, decoded.
+
+    It is without mentions, the number of one's order, and the mail that it answers, if what remains
+    asks.
+
+    Examples
+    --------
+    >>> unwrapped("<@U024BE7LH> How%3F"), unwrapped("What&#39;s a lamp?")
+    ('How%3F', "What's a lamp?")
+    >>> unwrapped("My order number is 48213. How long do refunds take?")
+    'How long do refunds take?'
+    >>> unwrapped("What is order 48213?"), unwrapped("Order 48213: where is it?")
+    ('What is order 48213?', 'Order 48213: where is it?')
+    """
+    text = message
+    if _PERCENT.fullmatch(text.strip()) and "://" not in text:
+        text = unquote(text if "%20" in text else text.replace("+", " "))
+    if "&" in text and not _OF_CODE.search(text):
+        text = _ENTITY.sub(lambda entity: unescape(unescape(entity[0])), text).replace("\xa0", " ")
+    if "<" in text or "@" in text or text.startswith("/"):
+        text = _CHANNEL.sub(r"\1", _MENTION.sub(" ", text))
+        text = text if text == message else _GAP.sub(r"\1", text).strip(" ,:*")
+    for pattern in (_ADDRESSEE, _BELOW, _ANSWERED, _OWN_NUMBER):
+        if pattern is _BELOW:
+            below = pattern.search(text)
+            remainder = text[: below.start()].strip() if below else text
+        else:
+            remainder = pattern.sub("", text).strip()
+        if remainder != text.strip() and is_question(remainder) and not refers_back(remainder):
+            text = remainder
+    return text if text.strip() else message
 
 
 def asking_part(message: str) -> tuple[str, str]:

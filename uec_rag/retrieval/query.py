@@ -161,6 +161,11 @@ class Query:
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
+        written = turn
+        turn, *history = [
+            messages.unwrapped(said) if messages.WRAPPING.search(said) else said
+            for said in (turn, *history)
+        ]
         past, replies = _exchanges(history), tuple[str | tuple[str, ...], ...]()
         before, entry = past, _Exchange(turn, len(history))
         if within is None or isinstance(within, str):
@@ -185,7 +190,7 @@ class Query:
             _searched_turns(question or entry.text, before),
             replies,
             history[: entry.begin],
-            turn,
+            written,
             is_other=entry.is_other,
             is_unsettled=entry.missed >= _MOST_MISSED,
             asks=not is_thanks and bool(question or not remainder),
