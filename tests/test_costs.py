@@ -40,7 +40,7 @@ tested by `test_a_question_costs_its_length`, `test_a_reply_costs_its_length` an
 
 READERS = ("encodings", "html", "markdown", "pdf", "readers", "rst")
 PIECES = [*" \naA1.-/'\"`*[(<!é中"]
-PIECES += ["\t\n", "a ", "a.", "~/", "](", "[a](", "<!--", "\n\n", ", "]
+PIECES += ["\t\n", "a ", "a.", "1.", "1.3.", "1-", "~/", "](", "[a](", "<!--", "\n\n", ", "]
 
 
 @cache

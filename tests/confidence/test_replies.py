@@ -92,3 +92,28 @@ def test_the_ids_of_a_chosen_reading_in_every_form():
 def test_what_is_no_chosen_reading_is_refused(within, error, message):
     with pytest.raises(error, match=message):
         chosen_ids(within)
+
+
+@pytest.mark.parametrize(
+    ("reply", "places"),
+    [
+        ("3️⃣", [2]),
+        ("③", [2]),
+        ("❸!", [2]),
+        ("３", [2]),
+        ("opt 3", [2]),
+        ("Opt. 3 please", [2]),
+        ("1️⃣ and ②", [0, 1]),
+        ("the middle one", [1]),
+        ("in the middle", [1]),
+        ("die mittlere", [1]),
+        ("7️⃣", None),
+    ],
+)
+def test_a_reply_of_a_messenger_chooses_as_one_in_words(reply, places):
+    assert find_positions(reply, ["ferry", "tram", "bus"]) == places
+
+
+@pytest.mark.parametrize("titles", [["ferry", "tram"], ["ferry", "tram", "bus", "taxi"]])
+def test_of_an_even_number_none_is_in_the_middle(titles):
+    assert find_positions("the middle one", titles) is None

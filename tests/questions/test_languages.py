@@ -38,7 +38,17 @@ LONG = tuple(
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
 
 KINDS = {"courtesies", "ordinals", "all", "none", "accepts", "declines"}
-OPTIONAL = {"offers", "last", "articles", "before_number", "first", "and", "except", "yes_or_no"}
+OPTIONAL = {
+    "middle",
+    "offers",
+    "last",
+    "articles",
+    "before_number",
+    "first",
+    "and",
+    "except",
+    "yes_or_no",
+}
 OPTIONAL |= {"around", "pair"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -10,7 +11,14 @@ from typing import Any, TypeAlias, cast
 import regex
 
 from uec_rag.base.errors import UnknownReading
-from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
+from uec_rag.base.text import (
+    HAS_SPACELESS,
+    LONGEST_ASKED,
+    WORD,
+    skip_long_texts,
+    stems,
+    undecorated,
+)
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
 from uec_rag.questions.languages import is_courtesy, phrases, without_last, without_phrases
@@ -18,6 +26,11 @@ from uec_rag.questions.languages import is_courtesy, phrases, without_last, with
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 _LONGEST_LIST = MOST_READINGS * (LONGEST_LABEL + 10)
+_MIDDLE, _OF_A_MIDDLE = slice(1, -1), 3  # titles, of which one is in the middle
+_KEY, _CIRCLED = (
+    regex.compile("[\ufe0f\u20e3]"),
+    regex.compile("[\u2776-\u277e\u2780-\u2788\u278a-\u2792]"),
+)
 _LINE = 80  # characters up to which a clarifying question is read as one sentence
 _ROW = regex.compile(r"^[ \t]*+(?:\d{1,2}[.)]|[-*•])[ \t]++(.*\S)", regex.MULTILINE)
 
@@ -194,6 +207,8 @@ def _parse(reply: str, titles: Sequence[str]) -> list[int] | None:
     """Return the positions of the titles that a reply without courtesies chooses, if it does."""
     positions = [*range(len(titles))]
     if (choice := _choices().get(_without_spaces(reply))) is not None:
+        if choice == _MIDDLE and len(titles) != _OF_A_MIDDLE:
+            return None
         count = max(choice.stop or 0, -(choice.start or 0))
         return positions[choice] if count <= len(titles) else None
     if excludes := next(filter(reply.startswith, _excluding()), ""):
@@ -232,7 +247,7 @@ def _choices() -> Mapping[str, slice]:
         nouns, articles = of.get("before_number", []), ["", *table.get("articles", "").split()]
         ordinals = [[str(row), *_together(text)] for row, text in enumerate(table["ordinals"], 1)]
         singles = [(slice(row, row + 1), forms) for row, forms in enumerate(ordinals)]
-        singles.append((slice(-1, None), of.get("last", [])))
+        singles += [(slice(-1, None), of.get("last", [])), (_MIDDLE, of.get("middle", []))]
         for choice, forms in [*singles, (slice(None), of["all"]), (slice(0, 0), of["none"])]:
             fillers = nouns if (choice, forms) in singles else []
             for phrase in forms:
@@ -288,6 +303,9 @@ def _without_spaces(text: str) -> str:
 
 
 def _plain(label: str) -> str:
+    if not label.isascii():  # of the digits in circles and on keys, of which messengers have many
+        label = _KEY.sub("", undecorated(label))
+        label = _CIRCLED.sub(lambda sign: f" {unicodedata.digit(sign[0])} ", label)
     return " ".join(label.casefold().replace("’", "'").split()).strip(_MARKS)
 
 

@@ -32,6 +32,7 @@ _STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "æ": 
 
 LATIN, NOT_ENGLISH = "Latin letters", "Latin letters, not English"
 
+_MOST_PARTS = 16  # of a number with dots
 _MOST_LETTERS = 2000  # characters of a text that are examined
 _FEWEST_WORDS = 2  # foreign function words that identify a text as not English
 _EAST_ASIAN = {"CJK": "Chinese or Japanese characters", "HIRAGANA": "Japanese characters"}
@@ -183,7 +184,8 @@ def with_ascii_digits(text: str) -> str:
 def take_dotted(text: str) -> tuple[str, list[str]]:
     """Return a text without its numbers with dots, and these with each of their beginnings.
 
-    Such are versions, sections, addresses and decimals.
+    Such are versions, sections, addresses and decimals. The beginnings have 16 parts at most, so
+    that those of a long number do not take the square of its length.
 
     Examples
     --------
@@ -196,7 +198,7 @@ def take_dotted(text: str) -> tuple[str, list[str]]:
         ".".join(parts[:count])
         for number in _DOTTED.findall(text)
         for parts in [number.split(".")]
-        for count in range(1, len(parts) + 1)
+        for count in (*range(1, min(len(parts), _MOST_PARTS + 1)), len(parts))
     ]
     return (str(_DOTTED.sub(" ", text)), beginnings) if beginnings else (text, [])
 
