@@ -222,7 +222,7 @@ def filled(name, folder):
 def found(index, filter_):
     """The places of the passages that are found, and what was said."""
     with warnings.catch_warnings(record=True, action="always") as said:
-        view = index.store.snapshot(filter_).fetch(QUERY, index.uec.embed([QUERY], "query"), 1)
+        view = index.store.snapshot(filter_).fetch([QUERY], index.uec.embed([QUERY], "query"), 1)
     texts = [passage.text for passage in view.passages()]
     assert len(texts) == len({*texts})
     return {TEXTS.index(text) for text in texts}, [str(one.message) for one in said]

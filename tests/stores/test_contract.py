@@ -52,7 +52,7 @@ def best(expected, query, k, beta=1.0):
 
 def view_of(store, query):
     """The columns that one query is compared with: all of a store of few passages."""
-    return store.fetch("", query, 1) if isinstance(store, CandidateStore) else store.snapshot()
+    return store.fetch([""], query, 1) if isinstance(store, CandidateStore) else store.snapshot()
 
 
 def search(store, query, k, **options):

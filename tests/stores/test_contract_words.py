@@ -92,7 +92,7 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
     given_.mean[:] = mean
     store.add(numbered(range(701)), given_)
     one = QUERY[[0]]
-    view = store.fetch("", one, 100)
+    view = store.fetch([""], one, 100)
     *by_blocks, by_terms = view.compare(
         [one.mean[:, :6], one.mean[:, 6:], one.terms[0]]
     ).similarities

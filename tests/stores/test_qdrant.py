@@ -184,7 +184,7 @@ def test_the_frequencies_of_words_are_those_of_a_sample_of_now(client):
     store.add(numbered(range(1500)), with_words(0, 1500, texts))
     QdrantStore(client=client).add(numbered(range(1500, 2500)), with_words(1, 1000, [[9]] * 1000))
     one = asking(9, 2)[[1]]
-    view = store.fetch("", one, 5)  # of the terms 5 and 6
+    view = store.fetch([""], one, 5)  # of the terms 5 and 6
     compared = view.compare([one.mean[:, :6], one.mean[:, 6:], *one.terms])
     rarities = compared.looked_up[0].idf.tolist()
     assert rarities == pytest.approx([np.log(2500 / 1500), np.log(2050)], abs=0.2)

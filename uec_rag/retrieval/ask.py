@@ -133,7 +133,8 @@ def ask(
     size = 0 if view.is_elsewhere and among is not None else len(view)
     flat = [*chain.from_iterable(batch.phrased)]
     parts = in_context(flat, batch.rows, batch.parts)
-    finds = find(method, view, flat, parts, k, batch.rivals(among, contenders))
+    groups = [*map(len, batch.phrased)]
+    finds = find(method, view, flat, parts, k, batch.rivals(among, contenders), groups)
     make = partial(assess, k=k, size=size, is_read=batch.request.is_read)
     results = list[Result]()
     for query, of_query in zip(queries, batch.phrased, strict=True):

@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import repeat
+from itertools import accumulate, repeat
 from operator import attrgetter
 from typing import Literal, cast
 
@@ -296,20 +296,26 @@ def find(
     parts: Sequence[Gaussian],
     k: int,
     rivals: Rivals | None = None,
+    groups: Sequence[int] = (),
 ) -> Iterator[Ranking | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
     Yields what was found for each, None if there are no passages. A block has as many questions as
-    fit in memory. In a remote store, it has one, since the candidates differ between questions.
+    fit in memory. In a remote store, it has the ways of asking one, among whose candidates each is
+    searched.
 
-    `rivals`: what competes with the passages of `store`, if these are few.
+    `rivals`: what competes with the passages of `store`, if these are few. `groups`: how many
+    phrasings each question has, by default one.
     """
-    step = 1
+    steps = groups or [1] * len(phrasings)
     if not store.is_elsewhere:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-    for start in range(0, len(phrasings), step):
-        rows = slice(start, start + step)
+        steps = [step] * -(-len(phrasings) // step)
+    for end, step in zip(accumulate(steps), steps, strict=True):
+        rows = slice(end - step, end)
         of_rows = parts if len(phrasings) <= step else [part[rows] for part in parts]
+        if not step:  # of a blank question
+            continue
         view = view_for(method, store, phrasings[rows], of_rows, k)
         if len(view):
             block = find_block(method, store, view, phrasings[rows], of_rows, k, rivals)
@@ -426,11 +432,11 @@ def view_for(
     parts: Sequence[Gaussian],
     k: int,
 ) -> View:
-    """Return the passages of a store; of a remote one, the candidates for the only question."""
+    """Return the passages of a store; of a remote one, the candidates for one question."""
     if not isinstance(store, CandidateStore):
         return cast(View, store.snapshot())
-    [phrasing], combined = phrasings, method.fitted.combine_as(parts, "query")
-    return store.fetch(phrasing.lines, combined, _FEWEST * max(k, NEAREST))
+    questions, combined = [p.lines for p in phrasings], method.fitted.combine_as(parts, "query")
+    return store.fetch(questions, combined, _FEWEST * max(k, NEAREST))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:

@@ -30,17 +30,17 @@ class CandidateStore(Store):
         """Return a read-only view of the passages that match a filter."""
 
     @abstractmethod
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+    def fetch(self, questions: Sequence[str], query: Gaussian, count: int) -> View:
         """Return the candidates for a question, of those that this view selects.
 
         Parameters
         ----------
-        question : str
-            Text of the query; "" if only its vector is known.
+        questions : sequence of n str
+            The ways of asking it; "" if only its vector is known.
         query : Gaussian
-            One query.
+            n queries.
         count : int
-            The smallest number of candidates.
+            The smallest number of candidates for each.
         """
 
     def texts_to_embed(self, questions: Sequence[str]) -> Sequence[str]:
@@ -69,7 +69,7 @@ class CandidateStore(Store):
     ) -> StoreHits:
         """See `Searched`; passages that are no candidates are not found."""
         k, store = check_k(k), self.snapshot(filter)
-        view = store.fetch("", query, 4 * k)
+        view = store.fetch([""], query, 4 * k)
         is_whole = filter is None and len(view) >= len(store)
         return replace(view.search(query, k, beta=beta), exact=is_whole)
 

@@ -315,20 +315,21 @@ class QdrantStore(CandidateStore):
         view._tenant = view._filter
         return view
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Fetch the candidates of one query as a view.
+    def fetch(self, questions: Sequence[str], query: Gaussian, count: int) -> View:
+        """Fetch the candidates of one question, in n ways of asking it, as a view.
 
-        These are at least `count` passages of approximately the highest mu_s, and as many by the
-        words of each block; all passages if there are no more.
+        These are at least `count` passages of approximately the highest mu_s for each, and as many
+        by the words of each block; all passages if there are no more.
         """
         collection = self._collection()
         if collection is None:
             return View.empty()
         collection.schema.check_query(query)
-        vectors: dict[str, Any] = {_MEAN: query.mean[0].tolist()}
-        for block, terms in enumerate(query.terms):
-            if len(terms.keys):
-                vectors[_words_name(block)] = _sparse(terms.keys, terms.weights)
+        vectors: list[tuple[str, Any]] = [(_MEAN, mean) for mean in query.mean.tolist()]
+        for block, of_queries in enumerate(query.terms):
+            for terms in (of_queries[[row]] for row in range(len(of_queries))):
+                if len(terms.keys):
+                    vectors.append((_words_name(block), _sparse(terms.keys, terms.weights)))
         requests = [
             models.QueryRequest(
                 query=vector,
@@ -338,7 +339,7 @@ class QdrantStore(CandidateStore):
                 with_payload=True,
                 with_vector=[_MEAN, _SCALES],
             )
-            for name, vector in vectors.items()
+            for name, vector in vectors
         ]
         frequencies = self._learn_words() if query.terms else []
         answers = self._ask(self._client.query_batch_points, self._name, requests)

@@ -23,13 +23,15 @@ from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import EncoderFailed, NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.loops import waiting
+from uec_rag.base.records import Memory
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import PROBES, Encoder, probe
+from uec_rag.encoders.base import PROBES, Encoded, Encoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.encoders.calls import BUGS, kind_of
 from uec_rag.ensemble.uec import UEC
+from uec_rag.laplace.posterior import Posterior
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import (
@@ -348,21 +350,26 @@ class SourceStore(CandidateStore):
         """Return 0, since the size of the other store is not known."""
         return 0
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+    def fetch(self, questions: Sequence[str], query: Gaussian, count: int) -> View:
         """Return the candidates for a question, each once, that match the filter.
 
-        They are those of the source and, if it can list its passages, as many by their words.
+        For each way of asking it, they are those of the source and, if it can list its passages, as
+        many by their words.
         """
         get, ids = self.source.get, ids_of(self._condition)
         with waiting():
-            pool = self._ask(question) if get is None or not ids else get(ids)
-        self.is_incomplete = isinstance(pool, Incomplete)
+            if get is not None and ids:
+                pools = [get(ids)]
+            else:
+                pools = [*map(self._ask, dict.fromkeys(questions))]
+        self.is_incomplete = any(isinstance(pool, Incomplete) for pool in pools)
+        pool = [*{passage.id: passage for pool in pools for passage in pool}.values()]
         if self._tenant is not None:
             pool = matching(self._condition, pool)
         listed = self._mirror.listed(self.uec.encoders, pool, self._tenant)
         if get is not None and listed is not None and not ids:
             names = {passage.id for passage in pool}
-            number = count if self._is_by_words else len(pool)
+            number = count if self._is_by_words else max(map(len, pools))
             narrower = self._filter if self._tenant is None else self._narrower
             nearest = listed.nearest(query, number, narrower, names)
             pool = [*pool, *get(nearest)] if nearest else pool
@@ -468,8 +475,12 @@ class SourceStore(CandidateStore):
         TypeError, ValueError
             If the source's vectors are not those of the first encoder.
         """
-        encoders = self.uec.with_cache().encoders
-        return self.uec.fitted.gaussians(self._mirror.encode(encoders, passages, self._tenant))
+        encoders, fitted = self.uec.with_cache().encoders, self.uec.fitted
+        encoded = self._mirror.encode(encoders, passages, self._tenant)
+        if fitted.posteriors is None:
+            return fitted.gaussians(encoded)
+        pairs = zip(fitted.posteriors, encoded, strict=True)
+        return fitted.blocks([_gaussian(posterior, part) for posterior, part in pairs])
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
@@ -606,6 +617,31 @@ class SourceStore(CandidateStore):
         )
 
     add = delete = search = _refuse
+
+
+_SCALES = Memory(dict[int, FloatArray])  # of posteriors, by the hash of a vector
+_MOST_SCALES = 2**15  # vectors whose variance is remembered
+
+
+def _gaussian(posterior: Posterior, encoded: Encoded) -> Gaussian:
+    """Return what `Posterior.gaussian` does, where the variance of a vector is computed once.
+
+    Candidates of one question are often those of the next. Each is computed by itself, so that it
+    is the same to the last bit whichever others it is found with.
+    """
+    if posterior.structure != "kron" or not encoded.embedding.shape[1]:
+        return posterior.gaussian(encoded)
+    scales = _SCALES.of(posterior)
+    if len(scales) > _MOST_SCALES:
+        scales.clear()
+    rows = list[FloatArray]()
+    for row, vector in enumerate(encoded.features):
+        key = hash(vector.tobytes())
+        if (scale := scales.get(key)) is None:
+            scale = scales[key] = posterior.gaussian(encoded[[row]]).scales[0]
+        rows.append(scale)
+    mean = as_matrix(encoded.embedding, "mean")
+    return Gaussian.from_checked(mean, np.stack(rows), posterior.profile, terms=encoded.blocks)
 
 
 def _usable(encode: Callable[[list[Passage]], object], passages: list[Passage]) -> list[Passage]:

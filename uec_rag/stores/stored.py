@@ -444,16 +444,18 @@ class Listed:
     def nearest(
         self, query: Gaussian, count: int, filter: Filter | None, exclusions: Collection[str]
     ) -> list[str]:
-        """Return the ids of the passages nearest to a question by its words, of those not known.
+        """Return the ids of the passages nearest to queries by their words, of those not known.
 
-        Of a tenant's few, all: an approximate index may miss other ones where there are others.
+        They are up to `count` for each. Of a tenant's few, all: an approximate index may miss other
+        ones where there are others.
         """
         view = self.view.snapshot(filter)
         if self.is_tenants and len(view) <= _FEW_OF_TENANT:
             return [passage.id for passage in view.passages() if passage.id not in exclusions]
         if not query.terms or not len(view):
             return []
-        score = np.sum([of_block[0] for of_block in view.compare(query.terms).similarities], axis=0)
-        best = np.argsort(-score, kind="stable")[:count]
-        [passages] = view.gather([best[score[best] > 0]])
-        return [passage.id for passage in passages if passage.id not in exclusions]
+        scores = np.sum(view.compare(query.terms).similarities, axis=0)
+        ranks = np.argsort(-scores, kind="stable")[:, :count]
+        best = [row[score[row] > 0] for row, score in zip(ranks, scores, strict=True)]
+        ids = dict.fromkeys(passage.id for hits in view.gather(best) for passage in hits)
+        return [id_ for id_ in ids if id_ not in exclusions]

@@ -140,3 +140,13 @@ def test_the_highest_of_each_block_and_what_was_refined_are_exact(monkeypatch):
     assert (found[0, some] != exact[0, some]).any()
     compared.refine(0, some)
     np.testing.assert_allclose(found[0, some], exact[0, some], atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12, 33])
+@pytest.mark.parametrize("size", [10, 3000])
+def test_products_are_the_same_as_a_matrix_and_row_by_row(monkeypatch, count, size):
+    monkeypatch.setattr(segments, "_scan_times", {})
+    rng = np.random.default_rng(count)
+    queries, means = (rng.standard_normal((n, 16)).astype(np.float32) for n in (count, size))
+    for _ in range(4):  # of which some go each way
+        np.testing.assert_allclose(segments.multiply(queries, means), queries @ means.T, atol=1e-4)

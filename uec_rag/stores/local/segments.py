@@ -137,18 +137,53 @@ class _Times:
 def faster_way(queries: int, passages: int, widths: tuple[int, ...]) -> Iterator[Way]:
     """Yield how to scan blocks of these widths for n queries, and time what is done with it.
 
-    What is faster depends on the processor, the BLAS and n, so this process finds it out, for about
-    as many queries each: by a scan of both, and then, since these may have been disturbed, by one
-    more of the slower at every power of 2. In both ways, the same is found.
+    In both ways, the same is found; see `_faster`.
     """
-    times = _scan_times.setdefault((queries.bit_length(), widths), _Times())
+    with _faster(("scan", queries.bit_length(), widths), queries * passages) as number:
+        yield _WAYS[number]
+
+
+@contextmanager
+def _faster(kind: Hashable, count: int) -> Iterator[int]:
+    """Yield the number of the faster of two ways, and time what is done in it.
+
+    What is faster depends on the processor, the BLAS and the number of queries, so this process
+    finds it out for each kind of work: by one of both ways, and then, since these may have been
+    disturbed, by one more of the slower at every power of 2.
+
+    `count`: of the items of this work.
+    """
+    times = _scan_times.setdefault(kind, _Times())
     times.scans += 1
     is_again = all(times.seconds) and not times.scans & (times.scans - 1)
     number = times.seconds.index((max if is_again else min)(times.seconds))
     start = perf_counter()
-    yield _WAYS[number]
-    seconds = (perf_counter() - start) / (queries * passages)
+    yield number
+    seconds = (perf_counter() - start) / count
     times.seconds[number] = min(times.seconds[number] or seconds, seconds)
+
+
+MANY_MEANS = 2048
+"""The number of vectors from which it is worth looking which way to multiply them is faster."""
+
+_FEW_QUERIES = 32  # up to which they may be multiplied one by one
+
+
+def multiply(queries: FloatArray, means: FloatArray) -> FloatArray:
+    """Multiply n queries with m means, shape (n, m): as a matrix, or few of them one by one.
+
+    A product of a few rows takes some libraries longer than as many products of one.
+    """
+    count = len(queries)
+    if count > _FEW_QUERIES:
+        return queries @ means.T
+    with _faster(("rows", count.bit_length(), means.shape[1]), count * len(means)) as number:
+        if number == 0:
+            return queries @ means.T
+        products = np.empty((count, len(means)), dtype=np.float32)
+        for query, row in zip(queries, products, strict=True):
+            np.matmul(means, query, out=row)
+        return products
 
 
 def _rounded(values: FloatArray, limit: int) -> tuple[FloatArray, FloatArray]:

@@ -25,11 +25,13 @@ from uec_rag.stores.filters import Condition, key_of, matches, parse
 from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
     MANY,
+    MANY_MEANS,
     Compared,
     Part,
     Segment,
     Way,
     faster_way,
+    multiply,
     require_finite,
 )
 from uec_rag.stores.passage import Passage, copy_passage, text_keys
@@ -450,8 +452,10 @@ class View(Searched):
                 segment = part.segment
                 if not part.count:  # as where all of it is another tenant's
                     product = np.empty((len(query), len(segment)), dtype=np.float32)
-                elif scan is None:
+                elif scan is None and (len(query) == 1 or len(segment) < MANY_MEANS):
                     product = query @ segment.means[number].T
+                elif scan is None:
+                    product = multiply(query, segment.means[number])
                 else:
                     product, slack = scan(segment.scans[number], query)
                     error = np.maximum(error, slack)
