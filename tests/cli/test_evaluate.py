@@ -45,7 +45,9 @@ def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
         "is empty"
         in run("evaluate", index, table, "--log", tmp_path / "empty.jsonl", code=2).stderr
     )
-    gate_told = run("gate", index, table, "--max-wrong", "0.6", *logs, "--json", json_output=True)
+    gate_told = run(
+        "gate", index, table, "--max-wrong", "0.6", "--force", *logs, "--json", json_output=True
+    )
     assert gate_told["advisors"]["guesses.jsonl"]["after"] == pytest.approx(
         told["guesses.jsonl"]["after"]
     )

@@ -59,7 +59,7 @@ def test_a_gate_whose_answers_are_wrong_says_so_and_is_not_recommended(run, inde
     table = tmp_path / "labels.csv"
     rows = [f"Who looks after the {one}?,bees.md" for one in TOPICS["boats"]]
     table.write_text("\n".join(["query,relevant_ids", *rows]))
-    result = run("gate", index, table, "--max-wrong", "0.9")
+    result = run("gate", index, table, "--max-wrong", "0.9", "--force")
     said = " ".join(result.stderr.split())
     assert "0 right (0%; 95% interval: 0% to " in result.stdout
     assert "are answered rightly: fewer than half of them." in said
@@ -72,12 +72,12 @@ def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path)
     headings = [f"The {one} and the {two}" for one, two in combinations(TOPICS["bees"], 2)]
     rows = [f"{heading}?,bees.md#{heading}" for heading in headings]
     table.write_text("\n".join(["query,relevant_ids", *rows]))
-    assert "labels.csv" not in run("gate", index, table, "--max-wrong", "0.5").stderr
+    assert "labels.csv" not in run("gate", index, table, "--max-wrong", "0.5", "--force").stderr
     text = (folder / "bees.md").read_text().replace(headings[3], "Three")
     (folder / "bees.md").write_text(text)
     run("index", folder, "--out", index, "--update")
-    for command in ("evaluate", "gate"):
-        said = " ".join(run(command, index, table).stderr.split())
+    for command in (["evaluate"], ["gate", "--force"]):
+        said = " ".join(run(*command, index, table).stderr.split())
         assert f"1 label not in the index, first 'bees.md#{headings[3]}'" in said
 
 
@@ -96,7 +96,7 @@ def test_an_update_moves_labels_with_their_texts_and_tells_of_those_that_are_los
     retriever.close()
     rows = [f"{text[:12]},{id_}" for id_, text in given.items()]
     table.write_text("\n".join(["query,relevant_ids", *rows]))
-    of_labels = ("gate", index, "--max-wrong", "0.5")
+    of_labels = ("gate", index, "--max-wrong", "0.5", "--force")
     run(*of_labels)
 
     def names():
@@ -110,7 +110,7 @@ def test_an_update_moves_labels_with_their_texts_and_tells_of_those_that_are_los
     assert "4 labels" in told
     assert "the gate was made for other passages" in told
     assert names() == 4
-    made_of_table = ("gate", index, table, "--max-wrong", "0.5")
+    made_of_table = ("gate", index, table, "--max-wrong", "0.5", "--force")
     for command in (of_labels, made_of_table, ("evaluate", index, table)):
         assert "left out" not in run(*command).stderr
     file.write_text("\n\n".join(reversed(texts[:3])))
@@ -142,7 +142,7 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(run,
 
 def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(run, index, questions, few):
     assert "at most 10.0% of all questions" in run("gate", index, questions).stdout
-    run("gate", index, few, "--max-wrong", "0.05")
+    run("gate", index, few, "--max-wrong", "0.05", "--force")
     made = gate_of(index).guarantee
     assert (made.risk, made.delta) == (0.05, None)
 
@@ -165,7 +165,7 @@ def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
     passages = {passage.metadata["source"]: passage.id for passage in retriever.passages()}
     for question, id_ in QUESTIONS:
         retriever.label(question, [passages[f"{id_.partition('-')[0]}.md"]])
-    run("gate", index, "--max-wrong", "0.9")
+    run("gate", index, "--max-wrong", "0.9", "--force")
     assert gate_of(index).guarantee.queries == len(QUESTIONS)
 
 
@@ -178,3 +178,12 @@ def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
     shown = run("questions", index, table, "--json", json_output=True)
     assert "anchor and keel" not in {one["query"] for one in shown}
     assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3
+
+
+def test_a_gate_from_few_labels_is_saved_only_by_force(run, index, few):
+    said = " ".join(run("gate", index, few, "--max-wrong", "0.3", code=2).stderr.split())
+    assert "labelled questions leave too much to chance" in said
+    assert "of others (95% interval). Label 50 or more" in said
+    assert not (index / "gate.json").exists()
+    run("gate", index, few, "--max-wrong", "0.3", "--force")
+    assert gate_of(index).guarantee.queries < 50

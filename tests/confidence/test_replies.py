@@ -100,7 +100,7 @@ def test_what_is_no_chosen_reading_is_refused(within, error, message):
         ("3️⃣", [2]),
         ("③", [2]),
         ("❸!", [2]),
-        ("３", [2]),
+        ("\uff13", [2]),
         ("opt 3", [2]),
         ("Opt. 3 please", [2]),
         ("1️⃣ and ②", [0, 1]),

@@ -178,3 +178,46 @@ def test_what_is_wrong_with_a_log_is_said(tmp_path, text, message):
         read_runs(path)
     with pytest.raises(ValueError, match="has a field 'sure'"):
         read_runs(written(path, OURS), confidence="sure")
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        {"question": "c", "answer": None, "error": "RateLimitError: slow down"},
+        {"question": "c", "response": "", "exception": "TimeoutError()"},
+        {"inputs": {"question": "c"}, "outputs": None, "error": None},
+        {"inputs": {"question": "c"}, "status": "error", "outputs": {}},
+    ],
+)
+def test_runs_that_failed_are_counted_and_left_out(tmp_path, failed):
+    rows = [ANSWER, ANSWER | {"question": "d", "error": ""}, failed, failed]
+    told = measure_runs(read_runs(written(tmp_path / "runs.jsonl", rows)))
+    assert (told["questions"], told["failed"], told["shares"]["answered"]["share"]) == (2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        {"scores": [{"name": "toxicity", "value": 0}, {"name": "correctness", "value": 1}]},
+        {"scores": [{"name": "correctness", "stringValue": "correct", "dataType": "CATEGORICAL"}]},
+        {"evaluation_results": {"results": [{"key": "correctness", "score": 1, "value": None}]}},
+        {
+            "evaluation_results": {
+                "results": [{"key": "correctness", "score": s} for s in (1, 1, 0)]
+            }
+        },
+        {"evaluations": [{"metric": "answer_correctness", "score": 0.9}]},
+    ],
+)
+def test_lists_of_scores_are_verdicts(tmp_path, verdicts):
+    [run] = read_runs(written(tmp_path / "runs.jsonl", [ANSWER | verdicts]))
+    assert run.right is True
+
+
+def test_a_question_that_is_repeated_counts_once_in_an_interval(tmp_path):
+    rows = [ANSWER | {"question": name, "correct": name != "c"} for name in "abc"]
+    once, ten = (
+        measure_runs(read_runs(written(tmp_path / "runs.jsonl", rows * times))) for times in (1, 10)
+    )
+    assert (ten["questions"], ten["different"]) == (30, 3)
+    assert ten["shares"]["wrong"] == pytest.approx(once["shares"]["wrong"] | {"of": 30})

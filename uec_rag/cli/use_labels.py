@@ -32,6 +32,7 @@ def gate(
     max_risk: float | None = None,
     k: Annotated[int, typer.Option("-k", min=1)] = 4,
     log: Logs = None,
+    force: bool = False,
     json: Json = False,
 ) -> None:
     """Set the confidence above which to answer, from questions as users ask them.
@@ -40,7 +41,7 @@ def gate(
     prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
     answers; nothing, if the documents do not. A question with several answers has several rows.
     Without QUESTIONS, the labels are used that the explorer, `Retriever.label` and POST /labels
-    wrote. A gate that would abstain on every question is not saved.
+    wrote. A gate that would abstain on every question is not saved, nor one of fewer than fifty.
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
 
@@ -56,9 +57,11 @@ def gate(
         Hits per question that an answer may use.
     log
         A log of a gate's advisor, to tell what it is worth on these labels; may be repeated.
+    force
+        Save a gate of fewer than fifty labelled questions, too.
     """
     from uec_rag.evaluation.evaluate import describe_log
-    from uec_rag.evaluation.labels import save_gate, search_labels
+    from uec_rag.evaluation.labels import FEWEST_LABELS, save_gate, search_labels
     from uec_rag.retrieval.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
@@ -66,7 +69,8 @@ def gate(
     searched = search_labels(retriever, questions, k)
     labels = dict(zip(searched.result.queries, searched.relevant, strict=True))
     advisors = {path.name: describe_log(path, labels) for path in log or ()}
-    new_gate = save_gate(retriever, searched, max_wrong, max_risk)
+    fewest = 0 if force else FEWEST_LABELS
+    new_gate = save_gate(retriever, searched, max_wrong, max_risk, fewest)
     if json:
         print_json({**new_gate.metadata(), "report": new_gate.report, "advisors": advisors})
     else:
@@ -247,7 +251,12 @@ def measure_logs(
         print_json(six_digits(measures))
         return
     for name, facts in measures.items():
-        print_text(f"{name}: {facts['questions']} questions. In brackets: the 95% interval.")
+        counts = pluralize(facts["questions"], "question")
+        if facts["different"] < facts["questions"]:
+            counts += f", {facts['different']} different, by which the intervals are wide"
+        if facts["failed"]:
+            counts += f"; {pluralize(facts['failed'], 'run')} failed, and left out"
+        print_text(f"{name}: {counts}. In brackets: the 95% interval.")
         table = Table("share", "", "of", box=None, pad_edge=False)
         for key, share in facts["shares"].items():
             of = "?" if share is None else f"{share['of']} {_SHARES[key]}"

@@ -353,7 +353,7 @@ def _vectors(
 _BINS = 10
 
 
-def interval_of(right: int, count: int) -> tuple[float, float]:
+def interval_of(right: float, count: int) -> tuple[float, float]:
     """Return the 95 % interval of a share (Wilson).
 
     Examples

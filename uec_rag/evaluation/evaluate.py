@@ -170,7 +170,11 @@ _NAMES = {
 }
 # What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
 _AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
-_AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data"}
+_AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data", "evaluations"}
+_AROUND |= {"evaluation_results", "results", "metrics"}
+_NAMES_OF_SCORES, _SCORES = {"name", "key", "metric"}, ("score", "value", "stringValue")
+# Where a run that failed says so; it has no output.
+_ERRORS = ("error", "errors", "exception")
 _WITHIN = {"score", "value", "avg", "mean"}
 _LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
 _MODE = re.compile(r"(?<!\s)\s*+[(\[][^()\[\]]*+[)\]]$")  # "(mode=f1)", "[GEval]"
@@ -192,7 +196,8 @@ class Run:
     Attributes
     ----------
     question : str
-    decision : {"answer", "clarify", "abstain"}
+    decision : {"answer", "clarify", "abstain", "failed"}
+        "failed" if it ended with an error, and has no output.
     confidence : float or None
         None if the log has none.
     right : bool or None
@@ -275,9 +280,14 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of an object; "inputs.question" for a nested one, and metrics by name."""
-    if isinstance(value, list):  # metrics, as DeepEval has them
-        metrics = [m for m in value if isinstance(m, Mapping) and {"name", "success"} <= {*m}]
-        value = {metric["name"]: metric.get("score") for metric in metrics} or value
+    if isinstance(value, list):  # scores, as DeepEval, Langfuse and LangSmith have them
+        scores = dict[str, list[object]]()
+        for item in value:
+            names = _NAMES_OF_SCORES & {*item} if isinstance(item, Mapping) else ()
+            if names and ("success" in item or not {*_SCORES}.isdisjoint(item)):
+                score = next((item[key] for key in _SCORES if item.get(key) is not None), None)
+                scores.setdefault(str(item[min(names)]), []).append(score)
+        value = {name: of[0] if len(of) == 1 else of for name, of in scores.items()} or value
     if not isinstance(value, Mapping):
         yield name, value
         return
@@ -315,6 +325,10 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], place: str)
         key: next((fields[name] for name in aliases if _is_known(fields.get(name), key)), None)
         for key, aliases in names.items()
     }
+    is_empty = cells["decision"] is cells["answer"] is None is not cells["question"]
+    has_error = fields.get("status") == "error" or any(fields.get(key) for key in _ERRORS)
+    if is_empty and (has_error or row.get("outputs", "") is None):
+        return Run(_question(cells["question"]), "failed", None, None, None)
     if cells["question"] is None or not any(
         name in fields for key in ("decision", "answer") for name in names[key]
     ):
@@ -408,24 +422,26 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     Returns
     -------
     dict
-        JSON values. Each of "shares" is a share of its "of", with the bounds of its 95 % interval
-        (Wilson): "answered" and "asked_back" of all, "wrong" of the answers with a verdict,
-        "over_refused" of the answerable. "curve" has, for the answers with confidence and
-        verdict, the share of all that is answered at each threshold and the share of these that is
+        JSON values. "failed" runs are counted, and left out; "different" are the questions, each
+        once. Each of "shares" is a share of its "of", with the bounds of its 95 % interval
+        (Wilson, of the different questions): "answered" and "asked_back" of all, "wrong" of the
+        answers with a verdict, "over_refused" of the answerable. "curve" has, for the answers with
+        confidence and verdict, the share of all that is answered at each threshold and the share of these that is
         wrong (risk-coverage curve), "aurc" the mean of the latter over the answers (Geifman et
         al. 2019; those of one confidence are given all or none), "brier" the mean squared
         difference of confidence and verdict, "bins" see `reliability`. These are
         None or empty where the log does not tell.
     """
-    rows = [*runs]
+    every = [*runs]
+    rows = [run for run in every if run.decision != "failed"]
     answers = [run for run in rows if run.decision == "answer"]
     judged = [run for run in answers if run.right is not None]
     answerable = [run for run in rows if run.answerable]
     shares = {
-        "answered": share_of([run.decision == "answer" for run in rows]),
-        "asked_back": share_of([run.decision == "clarify" for run in rows]),
-        "wrong": share_of([not run.right for run in judged]),
-        "over_refused": share_of([run.decision == "abstain" for run in answerable]),
+        "answered": share_of([run.decision == "answer" for run in rows], rows),
+        "asked_back": share_of([run.decision == "clarify" for run in rows], rows),
+        "wrong": share_of([not run.right for run in judged], judged),
+        "over_refused": share_of([run.decision == "abstain" for run in answerable], answerable),
     }
     sure = [run for run in judged if run.confidence is not None]
     confidence = np.array([run.confidence for run in sure], dtype=np.float64)
@@ -435,6 +451,8 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     is_probability = bool(len(sure)) and 0 <= confidence.min() <= confidence.max() <= 1
     return {
         "questions": len(rows),
+        "different": len({run.question for run in rows}),
+        "failed": len(every) - len(rows),
         "shares": shares,
         "curve": [*zip(coverage.tolist(), risk.tolist(), strict=True)],
         "aurc": float(np.diff(count, prepend=0) @ risk) / len(sure) if sure else None,
@@ -443,11 +461,16 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     }
 
 
-def share_of(holds: Sequence[bool]) -> dict[str, float] | None:
-    """Return how many of how many, the share and its 95 % interval; None of nothing."""
+def share_of(holds: Sequence[bool], runs: Sequence[Run] = ()) -> dict[str, float] | None:
+    """Return how many of how many, the share and its 95 % interval; None of nothing.
+
+    `runs`: those of which it holds. The interval is as wide as of their different questions, since
+    a question that is repeated tells nothing of others.
+    """
     if not holds:
         return None
-    low, high = interval_of(sum(holds), len(holds))
+    count = len({run.question for run in runs}) or len(holds)
+    low, high = interval_of(sum(holds) / len(holds) * count, count)
     return {"share": sum(holds) / len(holds), "low": low, "high": high, "of": len(holds)}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import warn
-from uec_rag.confidence.risk import reliability, risk_curve
+from uec_rag.confidence.risk import interval_of, reliability, risk_curve
 from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch
@@ -21,6 +21,9 @@ from uec_rag.stores.base import EVERYONE, Everyone, Filter
 
 RISKS = [percent / 100 for percent in range(1, 51)]
 """The shares of wrong answers that a gate could guarantee."""
+
+FEWEST_LABELS = 50
+"""The number of labelled questions below which a gate is left to chance."""
 
 _STATES = tuple(".!:;…。\uff01")  # how a text ends that is no question and no heading
 _BATCH = 32  # questions that are searched together
@@ -124,11 +127,12 @@ def save_gate(
     searched: LabelledSearch,
     max_wrong: float | None = None,
     max_risk: float | None = None,
+    fewest: int = 0,
 ) -> Gate:
     """Save the gate of labelled questions with an index; it decides from then on.
 
     Warns if the labels do not show that half of its answers are right. Raises ValueError if the
-    gate would answer nothing.
+    gate would answer nothing, or there are fewer labels than `fewest`.
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
@@ -141,6 +145,13 @@ def save_gate(
             f"questions, more if an answer of high confidence is wrong; {goal.queries} were "
             "usable (questions that get a clarifying question do not count). Check the labels, "
             "provide more, or allow more wrong answers"
+        )
+    if goal.queries < fewest:
+        low, high = interval_of(goal.wrong, goal.queries)
+        raise ValueError(
+            f"no gate was saved, since {goal.queries} labelled questions leave too much to chance: "
+            f"{goal.wrong} of them would be answered wrongly, and {low:.0%} to {high:.0%} of "
+            f"others (95% interval). Label {fewest} or more, or save it with --force"
         )
     if goal.caution:
         warn(goal.caution)
