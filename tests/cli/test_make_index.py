@@ -41,6 +41,10 @@ def test_a_hit_says_where_it_is_from_and_begins_without_its_heading(run, tmp_pat
     assert "\nkeys.pdf, page 3, Locks [and] keys\nLocks turn." in shown
     assert "\nKeys do not. Keys do not." in shown
     assert len(shown) < 1500
+    assert not re.search("score|variance|weights|in corpus", shown)
+    explained = run("ask", tmp_path / "idx", "locks", "--explain")
+    assert "weights: bm25 1.00" in explained.stdout
+    assert "variance: how uncertain" in " ".join(explained.stderr.split())
 
 
 def test_an_index_gives_its_passages_to_a_new_one(run, tmp_path, monkeypatch):

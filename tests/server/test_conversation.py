@@ -84,3 +84,14 @@ def test_a_long_history_is_cut_and_a_huge_one_refused(client):
     found = client.post("/ask", json={**FOLLOW_UP, "history": long})
     assert found.json()["passages"][0]["id"] == "door opener"
     assert client.post("/ask", json={**FOLLOW_UP, "history": ["x" * 2**20]}).status_code == 413
+
+
+def test_servers_of_two_indexes_have_their_names_and_descriptions(folder):
+    retriever = Retriever.load(folder)
+    [plain, named] = create_mcp(retriever), create_mcp(retriever, name="git", description="Of git.")
+    assert (plain.name, named.name) == ("uec-rag", "git")
+    for one, other in zip(
+        asyncio.run(plain.list_tools()), asyncio.run(named.list_tools()), strict=True
+    ):
+        assert other.description == f"Of git. {one.description}"
+    assert named.instructions == f"Of git. {plain.instructions}"

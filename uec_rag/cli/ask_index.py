@@ -37,6 +37,7 @@ def ask(
     index: Index,
     question: str,
     k: Annotated[int, typer.Option("-k", min=1)] = 4,
+    explain: Annotated[bool, typer.Option("--explain")] = False,
     json: Json = False,
 ) -> None:
     """Print the decision, confidence and best passages for a question.
@@ -49,6 +50,8 @@ def ask(
         In quotes.
     k
         Passages to show.
+    explain
+        Print the models' weights, each passage's score, and what the numbers mean, too.
     """
     from uec_rag.retrieval.tool import answer_record
 
@@ -59,14 +62,16 @@ def ask(
     if json:
         print_json(answer_record(result))
     else:
-        print_answer(result)
-        say(LEGEND)
+        print_answer(result, explain=explain)
+        if explain:
+            say(LEGEND)
 
 
-def print_answer(result: Result, *, limit: int = 1000) -> None:
+def print_answer(result: Result, *, limit: int = 1000, explain: bool = True) -> None:
     """Print the answer to a question.
 
-    `limit`: number of characters to show of the first passage.
+    `limit`: number of characters to show of the first passage. `explain`: whether to print scores
+    and weights.
     """
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
@@ -98,10 +103,13 @@ def print_answer(result: Result, *, limit: int = 1000) -> None:
                 out.print(Markdown(lines, hyperlinks=False))
             else:
                 out.print(lines, markup=False, soft_wrap=True)
-        out.print(
-            f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
-            f"variance {result.sigma2[rank]:.2g}[/]\n"
-        )
+        numbers = f"relevant {result.relevance[rank]:.0%}"
+        if explain:
+            numbers += f", score {result.scores[rank]:.3f}, variance {result.sigma2[rank]:.2g}"
+        out.print(f"[dim]{numbers}[/]\n")
+    if not explain:
+        out.print(f"[dim]confidence {decision.confidence:.2f}[/]\n")
+        return
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in result.weights.items())
     sure = f"confidence {decision.confidence:.2f}, in corpus {decision.in_corpus:.2f}"
     out.print(f"[dim]{sure}; weights: {plain(weights)}[/]\n")
@@ -216,6 +224,8 @@ def mcp(
     filter: Annotated[
         dict[str, Any] | None, typer.Option(parser=json.loads, metavar="JSON")
     ] = None,
+    name: str = "uec-rag",
+    description: str = "",
 ) -> None:
     """Give agents tools to search an index and to read in it, by the Model Context Protocol.
 
@@ -225,11 +235,15 @@ def mcp(
     ----------
     filter
         Show agents only passages with such metadata, such as {"team": "sales"}.
+    name
+        What clients call the server, such as "handbook", to tell several apart.
+    description
+        What the index is about, such as "The staff handbook.", which agents choose by.
     """
     from uec_rag.server import create_mcp
     from uec_rag.server.running import log_to_stderr
 
     with closing(open_index(index)) as retriever:
-        server = create_mcp(retriever, filter)
+        server = create_mcp(retriever, filter, name=name, description=description)
         log_to_stderr()
         server.run("stdio")

@@ -423,14 +423,14 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     -------
     dict
         JSON values. "failed" runs are counted, and left out; "different" are the questions, each
-        once. Each of "shares" is a share of its "of", with the bounds of its 95 % interval
-        (Wilson, of the different questions): "answered" and "asked_back" of all, "wrong" of the
-        answers with a verdict, "over_refused" of the answerable. "curve" has, for the answers with
-        confidence and verdict, the share of all that is answered at each threshold and the share of these that is
-        wrong (risk-coverage curve), "aurc" the mean of the latter over the answers (Geifman et
+        once. Each of "shares" is a share of its "of", with the bounds of its 95 % interval (Wilson,
+        of the different questions): "answered" and "asked_back" of all, "wrong" of the answers with
+        a verdict, "over_refused" of the answerable. "curve" has, for the answers with confidence
+        and verdict, the share of all that is answered at each threshold and the share of these that
+        is wrong (risk-coverage curve), "aurc" the mean of the latter over the answers (Geifman et
         al. 2019; those of one confidence are given all or none), "brier" the mean squared
-        difference of confidence and verdict, "bins" see `reliability`. These are
-        None or empty where the log does not tell.
+        difference of confidence and verdict, "bins" see `reliability`. These are None or empty
+        where the log does not tell.
     """
     every = [*runs]
     rows = [run for run in every if run.decision != "failed"]

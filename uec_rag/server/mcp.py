@@ -82,7 +82,13 @@ class _Server(FastMCP):
             raise ToolError(detail) from None
 
 
-def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
+def create_mcp(
+    index: Retriever,
+    filter: Filter | None = None,
+    *,
+    name: str = "uec-rag",
+    description: str = "",
+) -> FastMCP:
     """Make an MCP server with the tools `search`, `get`, `sources` and `report`.
 
     Parameters
@@ -90,14 +96,18 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
     index : Retriever
     filter : Filter, optional
         Selects the passages that agents may see, whatever they ask for; all by default.
+    name : str
+        What clients call the server, to tell those of several indexes apart.
+    description : str
+        What the index is about, which stands before the descriptions of the tools.
     """
-    view = IndexView(index, filter)
-    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION)
+    view, about = IndexView(index, filter), f"{description} ".lstrip()
+    server = _Server(name, instructions=about + TOOL_DESCRIPTION)
     server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
     tool = partial(server.tool, annotations=_NOTES)
 
-    @tool(title="Search", description=TOOL_DESCRIPTION + _QUOTED)
+    @tool(title="Search", description=about + TOOL_DESCRIPTION + _QUOTED)
     async def search(
         question: Asking,
         k: schemas.K = schemas.DEFAULT_K,
@@ -110,11 +120,11 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
 
         return _answer(await beside(work))
 
-    @tool(title="Get", description="Returns whole passages by their ids." + _QUOTED)
+    @tool(title="Get", description=f"{about}Returns whole passages by their ids." + _QUOTED)
     async def get(ids: Ids, start: Start = 0) -> dict[str, Any]:
         return _page_of_texts(await beside(view.get, ids), start)
 
-    @tool(title="Sources", description="Counts the passages of each document, in pages.")
+    @tool(title="Sources", description=f"{about}Counts the passages of each document, in pages.")
     async def sources(start: Start = 0) -> dict[str, Any]:
         entries = [*(await beside(view.sources)).items()][start:]
         page = [(f"{name:.{_CUTS[1]}}", count) for name, count in entries]
@@ -122,7 +132,7 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
         note = {"left_out": len(entries) - len(page), "start": start + len(page)}
         return {"sources": dict(page)} | (note if note["left_out"] else {})
 
-    @tool(title="Report", description="Says how it is decided whether the passages answer.")
+    @tool(title="Report", description=f"{about}Says how it is decided whether the passages answer.")
     async def report() -> str:
         return await beside(lambda: view.report)
 
