@@ -2,7 +2,7 @@ import pytest
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 
 from uec_rag import UEC
 from uec_rag.llama_index import UECQueryEngine, UECRetriever, UECVectorStore, retriever_tool
@@ -141,3 +141,18 @@ def test_metadata_still_tell_nodes_apart_that_say_the_same():
     index = UECRetriever.from_nodes(nodes, UEC(["bm25"])).index
     [found] = index.search(["When does the office open?"])
     assert {"Lund", "Oslo"} <= {reading.title for reading in found.decision.readings}
+
+
+async def test_what_stands_in_the_place_of_an_index_node_has_its_decision():
+    whole = TextNode(text="Skis are lent for a week. Boots cost ten euros.", id_="whole")
+    texts = ["Skis are lent for a week.", "The ferry leaves at nine.", "The chapel is old."]
+    nodes = [IndexNode(text=text, index_id=f"n{at}") for at, text in enumerate(texts)]
+    nodes[0].index_id = "skis"
+    retriever = UECRetriever.from_nodes(nodes, UEC(["bm25"]), object_map={"skis": whole})
+    question = "How long are skis lent?"
+    for hits in (retriever.retrieve(question), await retriever.aretrieve(question)):
+        assert hits[0].node.node_id == "whole"
+        assert hits[0].node.get_content() == whole.text
+        assert hits[0].metadata["uec_decision"] == hits[1].metadata["uec_decision"] == "answer"
+        assert len({hit.node.node_id for hit in hits}) == len(hits) == 3
+    assert not whole.metadata

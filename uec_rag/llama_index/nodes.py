@@ -35,7 +35,7 @@ from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
-from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
+from uec_rag.retrieval.hits import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
@@ -146,6 +146,20 @@ def with_findings(node: BaseNode, findings: dict[str, Any]) -> BaseNode:
     }
     metadata = HitMetadata(own_metadata(node.metadata) | findings)
     return kind.model_construct(**dict(node) | hiding | {"metadata": metadata})
+
+
+def in_place_of(hit: NodeWithScore, parts: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """Return what LlamaIndex puts in the place of a hit, with what was found of the hit.
+
+    What a retriever of ours finds in its place has findings of its own.
+    """
+    findings = {key: hit.node.metadata[key] for key in hit.node.metadata if key.startswith(KEY)}
+    return [
+        part
+        if part is hit or any(key.startswith(KEY) for key in part.node.metadata)
+        else NodeWithScore(node=with_findings(part.node, findings), score=part.score)
+        for part in parts
+    ]
 
 
 def _without_findings(hit: BaseNode, kind: type[BaseNode]) -> BaseNode:

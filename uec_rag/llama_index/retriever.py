@@ -33,6 +33,7 @@ from uec_rag.llama_index.nodes import (
     Tenant,
     embedded_text,
     hits,
+    in_place_of,
     metadata_filters,
     passage_filter,
     passages_of,
@@ -370,6 +371,25 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(await self.index.asearch(**self._arguments(query_bundle)), self.details)
+
+    def _handle_recursive_retrieval(
+        self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
+    ) -> list[NodeWithScore]:
+        """Put the objects of index nodes in their place, with what was found of these."""
+        objects = list[NodeWithScore]()
+        for hit in nodes:
+            parts = super()._handle_recursive_retrieval(query_bundle, [hit])
+            objects += in_place_of(hit, parts)
+        return [*{hit.node.node_id: hit for hit in reversed(objects)}.values()][::-1]
+
+    async def _ahandle_recursive_retrieval(
+        self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
+    ) -> list[NodeWithScore]:
+        objects = list[NodeWithScore]()
+        for hit in nodes:
+            parts = await super()._ahandle_recursive_retrieval(query_bundle, [hit])
+            objects += in_place_of(hit, parts)
+        return [*{hit.node.node_id: hit for hit in reversed(objects)}.values()][::-1]
 
     def _arguments(self, query_bundle: QueryBundle) -> dict[str, Any]:
         """Return the arguments of the index's search.
