@@ -461,6 +461,10 @@ class ConfidenceModel(Record):
     per_count: float = 0.0
     profile: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature: expected a number above 0, got {self.temperature!r}.")
+
     def probabilities(self, features: Features, unanswerable: float | None = None) -> Probabilities:
         """Compute the probabilities of n questions and their hits.
 
