@@ -18,7 +18,7 @@ from uec_rag.langchain import UECGate, UECRetriever
 
 RISK = 0.1
 QUESTIONS = (
-    "How do I remove the common indentation from all lines of a text?",
+    "How do I remove common leading whitespace from every line?",
     "What does join do?",
     "What is the capital of France?",
 )
