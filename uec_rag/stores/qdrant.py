@@ -168,7 +168,7 @@ class QdrantStore(CandidateStore):
             "collection and api_key=, and call again."
         )
 
-    def _collection(self, fingerprint: str | None = None) -> _Collection | None:
+    def _opened(self, fingerprint: str | None = None) -> _Collection | None:
         """Return what the points of the collection are; None if nothing was added yet.
 
         FingerprintMismatch if they are of another ensemble than a fingerprint, or than before.
@@ -203,7 +203,7 @@ class QdrantStore(CandidateStore):
         They are in the order of their UUIDs, which is random.
         """
         offset: Any = None
-        while self._collection() is not None:
+        while self._opened() is not None:
             points, offset = self._ask(
                 self._client.scroll,
                 self._name,
@@ -222,7 +222,7 @@ class QdrantStore(CandidateStore):
     def __len__(self) -> int:
         if self._filter:
             return sum(1 for _ in self._selected())
-        return 0 if self._collection() is None else self._count()
+        return 0 if self._opened() is None else self._count()
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view of the passages that match a filter; of all without one.
@@ -232,7 +232,7 @@ class QdrantStore(CandidateStore):
         TypeError, ValueError if the filter is invalid.
         """
         view = copy(self)
-        view._fixed, view._is_view = self._collection(), True
+        view._fixed, view._is_view = self._opened(), True
         view._filter = filters.all_of(self._filter or None, filter) or {}
         filters.parse(view._filter)
         return view
@@ -270,7 +270,7 @@ class QdrantStore(CandidateStore):
 
     def _gaussians(self, points: Sequence[Any]) -> Gaussian:
         """Rebuild the Gaussians of points that were read with vectors."""
-        collection = self._collection()
+        collection = self._opened()
         schema = Schema() if collection is None else collection.schema
         mean, scales = (
             np.array([p.vector[name] for p in points], np.float32).reshape(len(points), size)
@@ -321,7 +321,7 @@ class QdrantStore(CandidateStore):
         These are at least `count` passages of approximately the highest mu_s for each, and as many
         by the words of each block; all passages if there are no more.
         """
-        collection = self._collection()
+        collection = self._opened()
         if collection is None:
             return View.empty()
         collection.schema.check_query(query)
@@ -369,7 +369,7 @@ class QdrantStore(CandidateStore):
 
         FingerprintMismatch if the stored passages are of another ensemble.
         """
-        self._collection(fingerprint)
+        self._opened(fingerprint)
         self._fingerprint = fingerprint
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -387,7 +387,7 @@ class QdrantStore(CandidateStore):
         if not passages:
             return
         self._frequencies.clear()
-        collection = self._collection()
+        collection = self._opened()
         if collection is None or not self._count():
             collection = _Collection(Schema.from_gaussians(gaussians), self._fingerprint)
             self._create(collection)
@@ -416,7 +416,7 @@ class QdrantStore(CandidateStore):
 
     def _create(self, collection: _Collection) -> None:
         """Create the collection, in place of an empty one for other Gaussians."""
-        schema, there = collection.schema, self._collection()
+        schema, there = collection.schema, self._opened()
         if not schema.dimension:
             raise ValueError(
                 "store: Qdrant needs vectors, and this ensemble has only words; add an encoder to "
