@@ -155,6 +155,7 @@ def test_markdown_is_shown_as_nodes_and_what_is_hostile_in_it_as_text(browser, i
         ):
             assert part in shown
         assert text.locator("a, script, [onclick]").count() == 0
+        ask(page, "second weighbridge for grinding corn")
         rest = page.locator(".hits .text details").first
         rest.locator("summary").click()
         assert set(rest.locator("pre").inner_text().split()) == {"grinding", "corn"}
