@@ -13,7 +13,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations, cycle, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from benchmarks.quality.shared import (
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.passage import Passage
 
 _ASKS = re.compile(r"(how|what|when|where|who|which|can|do|is|are)\b", re.IGNORECASE)
@@ -110,7 +111,8 @@ def handbooks(uec: UEC, folder: Path) -> Iterator[Asked]:
         }
         for row in rows:
             action = _OF_HANDBOOKS.get(row["kind"], "answer")
-            hits, before = [right[row["q"]]], row["history"][::2]
+            messages = zip(cycle(("user", "assistant")), row["history"], strict=False)
+            hits, before = [right[row["q"]]], turns_of(messages)
             yield Asked("handbooks", path.name, index, row["q"], action, hits, before)
         plain, absent = (
             [row["q"] for row in rows if row["kind"] == kind and _ASKS.match(row["q"])]

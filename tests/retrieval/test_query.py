@@ -173,12 +173,41 @@ def test_of_thousands_of_replies_only_the_latest_count():
     assert turn.replies == ("git add",) * 7 + ("rsync",)
 
 
-def test_of_the_answers_those_count_that_ask_one_question():
+def test_of_the_answers_those_count_that_ask_one_question_and_what_the_last_one_states():
     said = ["Who pays?", "Of which flat?", "The first.", "The tenant. Is that clear?"]
     messages = zip(["user", "assistant"] * 2, said, strict=True)
     turns = turns_of([*messages, ("assistant", "Can I help with anything else?")])
-    assert turns == ["Who pays?", "What exactly do you mean? Of which flat?", "The first."]
+    asked = ["Who pays?", "What exactly do you mean? Of which flat?", "The first."]
+    assert turns == [*asked, "[0] The tenant."]
     assert turns_of([("user", "Who pays?"), ("assistant", turns[1])]) == turns[:2]
+    assert turns_of([("user", "Who pays?"), ("assistant", "He."), ("user", "Why?")])[1:] == ["Why?"]
+    query = Query.parse("When?", turns)
+    assert (query.history, query.answer) == (asked, "The tenant.")
+
+
+DOORS = [
+    "Doors: The garage is opened by holding the key card to the reader on the left.",
+    "Lost property: Umbrellas, hats and gloves that were left are kept at the desk for a month.",
+    "Key cards: The porter blocks a card that is gone, and makes another one for twenty euros.",
+    "Parking: The garage has room for forty cars. If it is full, park in the street.",
+    "Breakdowns: If a car does not start, the garage next door tows it.",
+]
+
+
+def test_what_the_last_answer_says_leads_to_what_a_follow_up_means():
+    index, asked = index_of(UEC(), DOORS), ("user", "How do I get into the garage?")
+    answer = ("assistant", "Hold your key card to the reader on the left of the door.")
+    hits = [
+        index.search(["And what if I lose it?"], history=[turns_of(said)])[0].ids
+        for said in ([asked], [asked, answer])
+    ]
+    assert ["p2" in ids for ids in hits] == [False, True]
+
+
+@pytest.mark.parametrize("answer", ["[0] It is open.", ""])
+def test_the_answer_says_nothing_of_a_question_that_begins_a_conversation(answer):
+    [phrasing] = phrasings(Query.parse("Who pays?", [answer]))
+    assert phrasing.searched == ["Who pays?"]
 
 
 @pytest.mark.parametrize("said", ['"{}"', "**{}**", "Sure! {} Let me know."])

@@ -42,7 +42,8 @@ def call(folder):
 
 @pytest.mark.parametrize("history", [BEFORE, MESSAGES])
 def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_index, history):
-    [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[BEFORE])
+    turns = BEFORE if history is BEFORE else [*BEFORE, "[0] The caretaker."]
+    [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[turns])
     asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()
     said = call("search", **FOLLOW_UP, history=history).structuredContent
     for told in (asked, said):

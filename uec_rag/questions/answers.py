@@ -40,6 +40,8 @@ _SERIES = regex.compile(
 _COMMAS = {regex.escape(languages.template(code)[-1]) for code in languages.languages()}
 _APART = regex.compile(rf"“[^”]*”(*SKIP)(*FAIL)|{'|'.join(sorted(_COMMAS))}")
 _NOTED = regex.compile(r"\[1\] |\(1\) ")
+_ANSWERED, _LONGEST_ANSWER = "[0] ", 500  # characters
+_ASKED = regex.compile(r"[^.!?。！？\n]*[?？]")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
     r"\b(?:else|anything|any|these|this|that|it|them|more)\b", regex.IGNORECASE
@@ -75,6 +77,20 @@ def note_offers(answer: str) -> str:
     """Return a turn that has nothing but what an answer `offers`; "" if that is nothing."""
     marks = "[{}] {}" if offers_to_tell(answer) else "({}) {}"
     return "\n".join(marks.format(number, item) for number, item in enumerate(offers(answer), 1))
+
+
+def note_answer(answer: str) -> str:
+    """Return a turn that has nothing but what an answer states; "" if it only asks.
+
+    Its first 500 characters are read.
+    """
+    stated = " ".join(_ASKED.sub("", answer[:_LONGEST_ANSWER]).split())
+    return f"{_ANSWERED}{stated}" if stated else ""
+
+
+def noted_answer(turn: str) -> str:
+    """Return the answer that a turn is, as `note_answer` makes it; "" if it is none."""
+    return turn[len(_ANSWERED) :] if turn.startswith(_ANSWERED) else ""
 
 
 def is_note(turn: str) -> bool:

@@ -54,6 +54,8 @@ class Phrasing:
         The code of the language to reply in.
     goal : Goal or None
         What it goes on to, if it is a follow-up that does.
+    answer : str
+        The answer to the turn before, which is searched with the turns; "" if it is not known.
     """
 
     text: str
@@ -62,11 +64,17 @@ class Phrasing:
     prior: float = 1.0
     language: str = ENGLISH
     goal: Goal | None = None
+    answer: str = ""
 
     @classmethod
     def of(cls, text: str) -> Phrasing:
         """Return a question as it is written, without turns."""
         return cls(text, language=language_of(text) or ENGLISH)
+
+    @property
+    def searched(self) -> Sequence[str]:
+        """The texts that are searched for together, the question first."""
+        return [self.text, *self.turns, *filter(None, [self.answer])]
 
     @property
     def lines(self) -> str:

@@ -89,8 +89,7 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
         queries = queries if vocabulary is None else spell(queries, vocabulary, method.rarity)
     phrased = [*map(phrasings, queries)]
     flat = [*chain.from_iterable(phrased)]
-    texts = [phrasing.text for phrasing in flat]
-    texts += [turn for phrasing in flat for turn in phrasing.turns]
+    texts = [text for phrasing in flat for text in phrasing.searched]
     if isinstance(view, CandidateStore):
         texts += view.texts_to_embed([phrasing.lines for phrasing in flat])
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}

@@ -124,6 +124,8 @@ class Query:
         what to add.
     asks : bool
         False for a message in which nothing asks, whose text is all of it, and for a courtesy.
+    answer : str
+        The answer to the last turn before it; "" if it is not known.
     """
 
     text: str
@@ -137,6 +139,7 @@ class Query:
     is_other: bool = False
     is_unsettled: bool = False
     asks: bool = True
+    answer: str = ""
 
     @classmethod
     def parse(cls, turn: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
@@ -161,10 +164,11 @@ class Query:
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
-        written = turn
+        written, answer = turn, answers.noted_answer(history[-1]) if history else ""
         turn, *history = [
             messages.unwrapped(said) if messages.WRAPPING.search(said) else said
             for said in (turn, *history)
+            if not answers.noted_answer(said)
         ]
         past, replies = _exchanges(history), tuple[str | tuple[str, ...], ...]()
         before, entry = past, _Exchange(turn, len(history))
@@ -194,6 +198,7 @@ class Query:
             is_other=entry.is_other,
             is_unsettled=entry.missed >= _MOST_MISSED,
             asks=not is_thanks and bool(question or not remainder),
+            answer=answer,
         )
         if not (question and remainder):
             return query
@@ -320,8 +325,8 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
 
     These are the user's turns and the answers that ask back, of this package ("Do you mean A or
     B?") or of a language model ("Which year?"), without which a reply says little; of an answer
-    that offers or lists something, only that. Other answers, system prompts and results of tools
-    are left out.
+    that offers or lists something, only that. Of other answers it is the last one, marked as such.
+    System prompts and results of tools are left out.
 
     Parameters
     ----------
@@ -331,18 +336,21 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     Examples
     --------
     >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
-    ['Who pays?']
+    ['Who pays?', '[0] The tenant.']
     """
-    turns = []
+    turns, answer = [], ""
     for role, text in messages:
         if role == "user":
             turns.append(text)
+            answer = ""
         elif role == "assistant":
             if not is_clarifying_question(text) and (note := answers.note_offers(text)):
                 turns.append(note)
             elif (question := extract_clarifying_question(text)) is not None:
                 turns.append(question)
-    return turns
+            else:
+                answer = answers.note_answer(text) or answer
+    return [*turns, answer] if answer else turns
 
 
 def parse_queries(
@@ -391,6 +399,7 @@ def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[st
 # was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
+_ANSWER = 0.4  # weight of the answer to the last turn relative to the turns: small
 
 
 def phrasings(query: Query) -> list[Phrasing]:
@@ -418,6 +427,7 @@ def phrasings(query: Query) -> list[Phrasing]:
             prior,
             language_of(text) or before,
             _goal(query, carried if text == query.text else text) if carried else None,
+            query.answer if turns else "",
         )
         for role, text, turns, prior in ways
     ]
@@ -464,7 +474,8 @@ def in_context(
 
     The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
     before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
-    those of the turns are proportional to ``0.7^j`` and sum to the rest. In the bag of words, the
+    those of the turns are proportional to ``0.7^j`` and sum to the rest. The answer to the last
+    turn takes 2/5 of this rest, off all in proportion. In the bag of words, the
     weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag,
     so that a long turn does not outweigh a short question.
 
@@ -490,6 +501,9 @@ def in_context(
                 of_question, [rows[turn] for turn in phrasing.turns], share * by_age / by_age.sum()
             )
         of_question[place] += 1 - share
+        if phrasing.answer:
+            of_question *= 1 - _ANSWER * share
+            of_question[rows[phrasing.answer]] += _ANSWER * share
     mixed = []
     for part in parts:
         mean, scales = shares @ part.mean, shares**2 @ part.scales
