@@ -28,7 +28,8 @@ def own_cache(tmp_path_factory, monkeypatch):
 def call(*arguments, code=0, json_output=False):
     """Call the command line as a user does; with `json_output`, return what stdout holds."""
     # In a context of its own, as of a process: a command sets variables of it.
-    result = copy_context().run(CliRunner().invoke, app, [str(one) for one in arguments])
+    given = [*map(str, arguments), *(["--json"] if json_output else [])]
+    result = copy_context().run(CliRunner().invoke, app, given)
     assert result.exit_code == code, result.output
     return json.loads(result.stdout) if json_output else result
 

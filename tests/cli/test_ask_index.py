@@ -18,7 +18,7 @@ def tiny_models(monkeypatch, words, other_words):
 
 @pytest.mark.usefixtures("tiny_models")
 def test_every_question_is_answered_within_80_columns(run):
-    told = run("demo", "--passages", "150", "--json", json_output=True)
+    told = run("demo", "--passages", "150", json_output=True)
     assert len(told["questions"]) == 6
     assert {len(answer["passages"]) for answer in told["questions"]} == {3}
     assert told["passages"] >= 150
@@ -30,7 +30,7 @@ def test_every_question_is_answered_within_80_columns(run):
 @pytest.mark.slow
 def test_the_real_models_find_names_ask_back_for_shared_ones_and_abstain_else(run, monkeypatch):
     monkeypatch.delenv("UEC_CACHE")  # the models' download, and texts encoded before
-    answers = run("demo", "--json", json_output=True)["questions"]
+    answers = run("demo", json_output=True)["questions"]
     actions = [answer["decision"] for answer in answers]
     assert "abstain" not in actions[:3]
     # Too little is said of "pop", and of "split", for any passage to seem right.

@@ -27,7 +27,7 @@ def here(tmp_path, monkeypatch):
 def test_an_index_of_an_own_model_is_made_asked_and_gated(run, here, documents):
     own = ("--encoder", "own_models:make")
     run(*own, "index", documents, "--out", "idx")
-    found = run(*own, "ask", "idx", "honey in the hive", "--json", json_output=True)
+    found = run(*own, "ask", "idx", "honey in the hive", json_output=True)
     assert "bees.md" in json.dumps(found)
     (here / "asked.csv").write_text("query,relevant_ids\nhoney in the hive,bees.md\nwho?,\n")
     told = run(*own, "gate", "idx", "asked.csv", code=2).stderr

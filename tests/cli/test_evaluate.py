@@ -11,7 +11,7 @@ def test_the_command_prints_and_refuses(run, index, tmp_path):
     shown = run("evaluate", index, table, "-k", "3").stdout
     assert "3 questions, 2 with an answer" in shown
     assert "nDCG@3" in shown
-    told = run("evaluate", index, table, "--json", json_output=True)
+    told = run("evaluate", index, table, json_output=True)
     assert told["facts"]["questions"] == 3
     assert "no such file" in run("evaluate", index, tmp_path / "none.csv", code=2).stderr
     table.write_text("query,relevant_ids\nyeast,nowhere.md\n")
@@ -33,7 +33,7 @@ def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
         )
         for _ in range(2):
             gate.search(Retriever.load(index, fit=False), asked)
-    told = run("evaluate", index, table, *logs, "--json", json_output=True)["advisors"]
+    told = run("evaluate", index, table, *logs, json_output=True)["advisors"]
     assert [*told] == ["knows.jsonl", "guesses.jsonl"]
     known = told["knows.jsonl"]
     assert (known["calls"], known["answerable"] > 0, known["after"]) == (1.0, True, 1.0)
@@ -45,9 +45,7 @@ def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
         "is empty"
         in run("evaluate", index, table, "--log", tmp_path / "empty.jsonl", code=2).stderr
     )
-    gate_told = run(
-        "gate", index, table, "--max-wrong", "0.6", "--force", *logs, "--json", json_output=True
-    )
+    gate_told = run("gate", index, table, "--max-wrong", "0.6", "--force", *logs, json_output=True)
     assert gate_told["advisors"]["guesses.jsonl"]["after"] == pytest.approx(
         told["guesses.jsonl"]["after"]
     )
@@ -65,7 +63,7 @@ def test_decisions_of_any_log_are_measured_without_an_index(run, tmp_path):
     assert "answerable questions" in shown
     assert "(AURC): 0.250" in shown
     assert picture.read_text().startswith("<svg")
-    told = run("evaluate", "--log", log, "--json", json_output=True)
+    told = run("evaluate", "--log", log, json_output=True)
     assert told["runs.jsonl"]["shares"]["wrong"]["share"] == 0.5
     assert "--log" in run("evaluate", code=2).stderr
     assert "--log" in run("evaluate", tmp_path, "--log", log, code=2).stderr
@@ -78,7 +76,7 @@ def test_an_index_alone_is_asked_questions_made_of_its_passages(run, index):
         assert told in shown
     assert "Answered though nothing answers:" in shown
     assert "At most 20.0% of what nothing answers" in shown
-    told = run("evaluate", index, "--most", "20", "--json", json_output=True)
+    told = run("evaluate", index, "--most", "20", json_output=True)
     assert told["facts"]["questions"] == 20
     assert sorted(told["files"]) == ["bees.md", "boats.md", "bread.md", "glass.md"]
     assert told["threshold"]["max_wrong"] == 0.1
@@ -98,5 +96,5 @@ def test_what_a_log_refuses_is_grouped(run, tmp_path):
     assert "of 3 questions without an answer" in shown
     assert "  2  pool, as in: Is there a pool?" in shown
     assert "  1  Fees, as in: How much?" in shown
-    told = run("evaluate", "--log", log, "--json", json_output=True)["runs.jsonl"]["refusals"]
+    told = run("evaluate", "--log", log, json_output=True)["runs.jsonl"]["refusals"]
     assert (told["refused"], told["words"][0]["count"], told["other"]) == (3, 2, 0)

@@ -118,7 +118,7 @@ def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few, words, 
     result = run("index", few, "--out", tmp_path / "idx", "--model", words)
     assert result.stderr.count("note:") == 1
     assert "not fitted" in result.stderr
-    answer = run("ask", tmp_path / "idx", "anchor", "--json", json_output=True)
+    answer = run("ask", tmp_path / "idx", "anchor", json_output=True)
     assert all(passage["sigma2"] == 0 for passage in answer["passages"])
 
 
@@ -134,7 +134,7 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
     passages = passages_of(read_folder(documents))
     retriever.add([p.text for p in passages], metadatas=[p.metadata for p in passages])
     for question in ("What belongs together with the anchor?", "Who wrote Hamlet?"):
-        asked = run("ask", tmp_path / "idx", question, "--json", json_output=True)
+        asked = run("ask", tmp_path / "idx", question, json_output=True)
         own = retriever.search([question], k=5)
         assert asked["decision"] == own.decisions[0].action
         assert asked["confidence"] == pytest.approx(own.confidence[0], abs=1e-4)
@@ -178,19 +178,19 @@ class TestUpdating:
         return shutil.copytree(documents, tmp_path / "folder")
 
     def test_only_what_has_changed_is_read_and_what_is_gone_goes(self, run, folder, index):
-        before = run("ask", index, "sand in the furnace", "--json", json_output=True)
+        before = run("ask", index, "sand in the furnace", json_output=True)
         (folder / "bees.md").unlink()
         (folder / "boats.md").write_text("## Anchors\n\nThe anchor is heavy and the keel is deep.")
         (folder / "new.txt").write_text("The dough is in the oven, and the crust is brown.")
-        told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
+        told = run("index", folder, "--out", index, "--update", json_output=True)
         assert (told["new"], told["changed"], told["removed"]) == (1, 1, 1)
         assert (told["passages"], told["encoded"]) == (22, 2)
         for question in ("honey in the hive", "anchor and keel"):
-            found = run("ask", index, question, "-k", "22", "--json", json_output=True)
+            found = run("ask", index, question, "-k", "22", json_output=True)
             sources = [passage["metadata"]["source"] for passage in found["passages"]]
             assert "bees.md" not in sources
             assert sources.count("boats.md") == 1
-        after = run("ask", index, "sand in the furnace", "--json", json_output=True)
+        after = run("ask", index, "sand in the furnace", json_output=True)
         assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
         assert after["passages"][0]["score"] == pytest.approx(before["passages"][0]["score"], 1e-2)
 
@@ -224,7 +224,7 @@ class TestUpdating:
 def test_an_index_is_checked_without_its_models(run, few, words, tmp_path):
     run("index", few, "--out", tmp_path / "idx", "--model", words)
     assert "undamaged" in run("check", tmp_path / "idx").stdout
-    told = run("check", tmp_path / "idx", "--json", json_output=True)
+    told = run("check", tmp_path / "idx", json_output=True)
     assert told["passages"] == len(Retriever.load(tmp_path / "idx"))
     with database_of(tmp_path / "idx") as database:
         database.execute("UPDATE passages SET text = 'forged' WHERE row = 0")
@@ -290,7 +290,7 @@ def test_files_that_cannot_be_read_are_summed_up_and_what_is_known_of_them_stays
     assert "4 files, 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
 
     def update():
-        given = ("index", few, "--out", tmp_path / "idx", "--update", "--json")
+        given = ("index", few, "--out", tmp_path / "idx", "--update")
         told = run(*given, json_output=True)
         return [told[name] for name in ("new", "changed", "removed", "unreadable", "passages")]
 
@@ -306,10 +306,10 @@ def test_an_update_without_a_formats_library_keeps_the_passages_of_its_files(
 ):
     (few / "fees.org").write_text("* Fees\n\nThe dough costs five euros.\n")
     given = ("index", few, "--out", tmp_path / "idx")
-    before = run(*given, "--model", words, "--json", json_output=True)
+    before = run(*given, "--model", words, json_output=True)
     assert before["other"] == {}
     monkeypatch.setitem(sys.modules, "pypandoc", None)  # as if it were not installed
-    told = run(*given, "--update", "--json", json_output=True)
+    told = run(*given, "--update", json_output=True)
     assert (told["removed"], told["passages"]) == (0, before["passages"])
     assert told["other"] == {".org": 1}
 
@@ -319,7 +319,7 @@ def test_what_of_a_file_is_left_out_is_told_at_the_end(run, few, words, tmp_path
     given = ("index", few, "--out", tmp_path / "idx", "--model", words)
     said = " ".join(run(*given).stderr.split())
     assert "note: left out of fees.jsonl: 1 line not in JSON (2)" in said
-    told = run(*given, "--json", json_output=True)
+    told = run(*given, json_output=True)
     assert told["left_out"] == {"fees.jsonl": {"line not in JSON (2)": 1}}
 
 

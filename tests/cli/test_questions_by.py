@@ -84,20 +84,15 @@ def test_an_index_has_the_questions_that_a_model_has_written(service, folder, tm
     assert f"{MODEL} writes questions for 30 passages, in about 4 calls and" in told.stderr
     assert "beside 30 passages of 30 (4 calls, 400 tokens)" in told.stderr
     assert all(len(lines) == 4 for lines in questions_of(to).values())
-    [hit, *_] = run("ask", to, "what of Matter, way 2?", "--json", json_output=True)["passages"]
+    [hit, *_] = run("ask", to, "what of Matter, way 2?", json_output=True)["passages"]
     assert "questions" not in hit["metadata"]
 
 
-def test_made_again_nothing_is_asked_for_twice(service, folder, tmp_path, run):
+def test_made_again_or_updated_nothing_is_asked_for_twice(service, folder, tmp_path, run):
     to = tmp_path / "idx"
     for _ in range(2):
         run("index", folder, "--out", to, "--questions-by", MODEL)
     assert len(service.model.prompts) == 4
-
-
-def test_an_update_asks_for_what_has_changed_alone(service, folder, tmp_path, run):
-    to = tmp_path / "idx"
-    run("index", folder, "--out", to, "--questions-by", MODEL)
     (folder / "3.md").write_text("# Matter 3\n\nThis is on another matter.")
     (folder / "31.md").write_text("# Matter 31\n\nThis is new.")
     run("index", folder, "--out", to, "--update")

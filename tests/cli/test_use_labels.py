@@ -49,7 +49,7 @@ def test_a_gate_is_made_shown_and_decides_unless_told_otherwise(run, index, ques
     assert (gate.k, known.risk, known.queries, known.is_controlled) == (3, 0.2, counted, True)
 
     def threshold(*options):
-        return run("ask", index, "honey", "--json", *options, json_output=True)["threshold"]
+        return run("ask", index, "honey", *options, json_output=True)["threshold"]
 
     assert threshold() == pytest.approx(gate.threshold, rel=1e-5) != 0.5
     assert gate.report in " ".join(run("ask", index, "honey").stderr.split())
@@ -172,10 +172,10 @@ def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
 def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
     table = tmp_path / "asked.csv"
     table.write_text("query\nhoney in the hive\nanchor and keel\nwho wrote hamlet?\n")
-    shown = run("questions", index, table, "--json", json_output=True)
+    shown = run("questions", index, table, json_output=True)
     assert {"who wrote hamlet?", "anchor and keel"} <= {one["query"] for one in shown}
     Retriever.load(index).label("anchor and keel", [])
-    shown = run("questions", index, table, "--json", json_output=True)
+    shown = run("questions", index, table, json_output=True)
     assert "anchor and keel" not in {one["query"] for one in shown}
     assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3
 

@@ -107,7 +107,7 @@ OF_A_FOLDER = {
     "HTTP": over_http,
     "MCP": over_mcp,
     "the command line": lambda folder: coded(
-        call("ask", folder, QUESTION, "--json", json_output=True)
+        call("ask", folder, QUESTION, json_output=True)
     ),
 } | {
     name: lambda folder, decide=decide: decide(Retriever.load(folder))

@@ -1,11 +1,7 @@
 """A language model writes questions for passages; nothing is paid for twice."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -18,6 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from llama_index.core.llms import CompletionResponse, MockLLM
 from llama_index.core.schema import TextNode
 
+from tests.helpers import data_of
 from uec_rag.base.checks import clean_line
 from uec_rag.base.errors import UECWarning
 from uec_rag.documents import write_questions
@@ -109,29 +106,7 @@ def test_nothing_in_a_passage_ends_its_quotation():
 # Wrong replies
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "I cannot do that.",
-        '{"passage": 2, "questions": ["What?"], "names": []}',
-        '{"passage": 0, "questions": ["What?"], "names": []}',
-        '{"passage": "1", "questions": ["What?"], "names": []}',
-        '{"passage": true, "questions": ["What?"], "names": []}',
-        '{"passage": 1.5, "questions": ["What?"], "names": []}',
-        '{"passage": 1, "questions": "What?", "names": []}',
-        '{"passage": 1, "questions": ["What?", 5], "names": []}',
-        '{"passage": 1, "questions": ["?"], "names": []}',
-        '{"passage": 1, "questions": ["a?", "b?", "c?", "d?"], "names": []}',
-        '{"passage": 1, "questions": ["What?"]}',
-        '{"passage": 1, "names": ["a thing"]}',
-        '{"passage": 1, "questions": [], "names": ["a thing"]}',
-        json.dumps({"passage": 1, "questions": ["what " * 100], "names": []}),
-        json.dumps({"passage": 1, "questions": ["What?"], "names": [f"n{i}" for i in range(13)]}),
-        '{"passage": 1, "questions": ["What?"], "names": [',
-        '<think>{"passage": 1, "questions": ["What?"], "names": []}',
-    ],
-)
+@pytest.mark.parametrize("reply", data_of("wrong_replies.json"))
 def test_a_wrong_reply_is_asked_for_once_more_and_then_left_out_for_good(reply, tmp_path):
     asked = []
 
@@ -221,28 +196,6 @@ def test_an_interruption_loses_nothing_that_was_written(tmp_path):
         write_questions(TEXTS, interrupted, keep=keep, name="one")
     assert all(write_questions(TEXTS, model, keep=keep, name="one"))
     assert model.asked == TEXTS
-
-
-KILLED = """
-import os, signal, sys
-from tests.documents.test_question_writer import TEXTS, Scripted
-from uec_rag.documents import write_questions
-model = Scripted()
-def killed(prompt):
-    if len(model.prompts) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return model(prompt)
-write_questions(TEXTS, killed, keep=sys.argv[1], name="one")
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
-def test_a_kill_loses_nothing_that_was_written(tmp_path):
-    keep, model = tmp_path / "kept.jsonl", Scripted()
-    ended = subprocess.run([sys.executable, "-c", KILLED, keep], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    assert all(write_questions(TEXTS, model, keep=keep, name="one"))
-    assert model.asked == TEXTS[16:]
 
 
 @pytest.mark.parametrize("cut", [2, 20, 60])
@@ -346,11 +299,20 @@ class Llm(MockLLM):
         return CompletionResponse(text=Scripted()(prompt), raw=usage)
 
 
-@pytest.mark.parametrize("model", [Chat(), Llm()], ids=["LangChain", "LlamaIndex"])
-def test_models_of_both_frameworks_write_and_their_tokens_are_counted(model):
+async def awaited(prompt):
+    return Scripted()(prompt)
+
+
+def parsed(prompt):
+    return [json.loads(line) for line in Scripted()(prompt).splitlines()]
+
+
+@pytest.mark.parametrize("model", [Chat(), Llm(), awaited, parsed])
+def test_models_of_both_frameworks_and_functions_write_and_told_tokens_are_counted(model):
     written = write_questions(TEXTS, model)
     assert all(written)
-    assert (written.calls, written.tokens) == (4, 400)
+    assert written.calls == 4
+    assert model in (awaited, parsed) or written.tokens == 400
 
 
 @pytest.mark.parametrize(
@@ -370,25 +332,8 @@ def test_a_wrapped_model_writes_by_the_name_of_the_model(wrapped, tmp_path):
     assert write_questions(TEXTS[:3], Chat(model_name="chat-2"), keep=keep).calls == 1
 
 
-def test_what_a_parser_has_made_of_a_reply_is_read():
-    def model(prompt):
-        return [json.loads(line) for line in Scripted()(prompt).splitlines()]
-
-    assert all(write_questions(TEXTS[:3], model))
-
-
-def test_a_coroutine_function_writes():
-    async def model(prompt):
-        return Scripted()(prompt)
-
-    assert all(write_questions(TEXTS, model))
-
-
 async def test_it_writes_within_an_event_loop():
-    async def model(prompt):
-        return Scripted()(prompt)
-
-    assert all(write_questions(TEXTS[:3], model))
+    assert all(write_questions(TEXTS[:3], awaited))
 
 
 @pytest.mark.parametrize(
