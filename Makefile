@@ -45,7 +45,7 @@ test-all: test test-kernels test-ui
 # The numerical packages' tests with OpenBLAS's kernels for two kinds of processors, which every x86-64
 # of today has: numbers round differently, and no test may rest on that. Other libraries ignore the
 # variable, and so does OpenBLAS on other processors.
-NUMERICAL := retrieval evidence stores ensemble confidence laplace
+NUMERICAL := index gates retrieval evidence stores ensemble confidence clarify laplace
 
 test-kernels: $(READY)
 	for kernel in Haswell Nehalem; do \
@@ -69,7 +69,7 @@ survive: $(READY)
 	UEC_SURVIVE=1 $(BIN)/python -m pytest -q -s tests/survival
 
 # Lines of the core that its own packages' tests run: below the floor it fails.
-CORE := base stores confidence laplace ensemble evidence retrieval
+CORE := base stores clarify confidence laplace ensemble evidence retrieval gates index
 COVERED := 95
 
 coverage: $(READY)

@@ -27,7 +27,7 @@ from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.ensemble_file import pack, unpack
 from uec_rag.questions.phrasing import Phrasing
-from uec_rag.retrieval.search import find
+from uec_rag.retrieval.rankings import find
 from uec_rag.stores.local.contents import sum_of
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]

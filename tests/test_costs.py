@@ -19,15 +19,15 @@ from tests.helpers import data_of
 from uec_rag import UEC, Retriever
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import LONGEST_ASKED, About
-from uec_rag.confidence import replies
-from uec_rag.confidence.readings import Reading
+from uec_rag.clarify import replies
+from uec_rag.clarify.readings import Reading
 from uec_rag.retrieval.query import LONGEST_QUERY
 
 ROOT = Path(uec_rag.__file__).parent
 METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 
 SHORT_ONLY = {
-    "uec_rag.confidence.replies": LONGEST_ASKED,
+    "uec_rag.clarify.replies": LONGEST_ASKED,
     "uec_rag.questions.languages": LONGEST_ASKED,
     "uec_rag.questions.grammar": LONGEST_ASKED,
     "uec_rag.questions.messages": LONGEST_ASKED,

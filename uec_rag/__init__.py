@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from uec_rag.base.gaussian import Gaussian
     from uec_rag.base.quotes import quoted
     from uec_rag.ensemble import UEC
-    from uec_rag.retrieval import Gate, Retriever, SearchResult
+    from uec_rag.gates import Gate
+    from uec_rag.index import Retriever
+    from uec_rag.retrieval import SearchResult
 
 __all__ = [
     "UEC",
@@ -41,10 +43,10 @@ __all__ = [
 _HOME = {
     "UEC": "uec_rag.ensemble",
     "Advice": "uec_rag.advice.advisor",
-    "Gate": "uec_rag.retrieval",
+    "Gate": "uec_rag.gates",
     "Gaussian": "uec_rag.base.gaussian",
     "quoted": "uec_rag.base.quotes",
-    "Retriever": "uec_rag.retrieval",
+    "Retriever": "uec_rag.index",
     "SearchResult": "uec_rag.retrieval",
 }
 _ERRORS = ("EncoderFailed", "FingerprintMismatch", "IndexCorrupted", "NoFit", "UECError")

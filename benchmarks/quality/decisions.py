@@ -25,22 +25,24 @@ import numpy as np
 import typer
 from sklearn.metrics import roc_auc_score
 
+import uec_rag.clarify
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from benchmarks.quality.shared import Data, fit_calibrator, index_rows, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.logistic import Calibrator
+from uec_rag.clarify.outline import Node, features, underspecified
+from uec_rag.clarify.readings import Reading, readings
 from uec_rag.confidence.decision import Criteria, Evidence, decide
-from uec_rag.confidence.model import ANSWER_ABOVE, Calibrator
-from uec_rag.confidence.outline import Node, features, underspecified
-from uec_rag.confidence.readings import Reading, readings
+from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
 from uec_rag.questions.phrasing import Phrasing
-from uec_rag.retrieval.assess import assess
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.search import find
+from uec_rag.retrieval.rankings import find
+from uec_rag.retrieval.results import assess
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
@@ -285,7 +287,7 @@ def main(
     model = learn(sets)
     if write_model:
         plain = {k: v for k, v in model.metadata().items() if isinstance(v, (list, tuple, float))}
-        write_learned("readings.json", {"underspecified": plain})
+        write_learned("readings.json", {"underspecified": plain}, uec_rag.clarify)
         print(f"\nWritten; CLARIFY_FROM in outline.py should be {threshold(model, sets):.2f}")
     print(f"\nA pair of characters is {words_of_pair(data):.2f} words.")
 

@@ -28,7 +28,8 @@ import uec_rag.evidence
 from benchmarks.quality.logic import SETS, corpora_of
 from benchmarks.quality.shared import Data, index_of, numbered, read_tables, shipped, write_learned
 from benchmarks.tables import print_table, run_script
-from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
+from uec_rag.base.logistic import fit_logistic
+from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.evidence.family import family_of
 from uec_rag.evidence.table import AGAINST
 from uec_rag.retrieval.hits import read_by_model

@@ -17,9 +17,9 @@ from benchmarks.tables import print_table, run_script
 NUMBERS: dict[str, tuple[float, ...]] = {
     "confidence.decision._COST": (0.0, 1.0),
     "confidence.model.SURE": (0.5, 0.95),
-    "confidence.outline._FUNCTION": (0.0, 1.0),
-    "confidence.model.NEARLY": (0.8, 0.95),
-    "confidence.readings._OFFERED": (0.01, 0.05),
+    "clarify.outline._FUNCTION": (0.0, 1.0),
+    "base.logistic.NEARLY": (0.8, 0.95),
+    "clarify.readings._OFFERED": (0.01, 0.05),
     "retrieval.query._SHARE": (0.25, 0.5),
     "retrieval.query._SHARE_IF_REFERRED_TO": (1 / 3, 2 / 3),
     "retrieval.spelling._LIKELY": (0.0, 0.5),

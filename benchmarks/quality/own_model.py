@@ -49,8 +49,8 @@ from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
+from uec_rag.index.learn import fit_without_labels
 from uec_rag.laplace.pairs import check_pairs
-from uec_rag.retrieval.learn import fit_without_labels
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore
 

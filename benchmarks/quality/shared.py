@@ -24,7 +24,7 @@ from benchmarks.quality.manuals import rows_of
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.base.files import cache_folder
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.model import RANGE, Calibrator, fit_logistic
+from uec_rag.base.logistic import RANGE, Calibrator, fit_logistic
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.retrieval.hits import Result

@@ -44,8 +44,8 @@ from uec_rag.base.similarity import weighted_sum
 from uec_rag.confidence.fit_view import FitView, fit_temperature
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.encoders.lexical import ENGLISH
-from uec_rag.retrieval.learn import labelled_examples, without_answers
-from uec_rag.retrieval.search import Method, compare, unfitted_logit_line
+from uec_rag.index.learn import labelled_examples, without_answers
+from uec_rag.retrieval.rankings import Method, compare, unfitted_logit_line
 
 _ROWS = rows_of("collections")
 LEARNED, HELD_OUT, CLARIFY = (

@@ -9,7 +9,7 @@ Printed is what becomes of each kind, and how the threshold trades false answers
 
 Learned is by how much P(underspecified) is higher of statements, in log odds: the most with which
 as many of our own questions that one passage answers are answered rightly; not on DATA/absent,
-which tells what that does to others. `--write` writes it to `uec_rag/confidence/readings.json`.
+which tells what that does to others. `--write` writes it to `uec_rag/clarify/readings.json`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from scipy.special import expit, logit
 
+import uec_rag.clarify
 from benchmarks.quality.shared import (
     TABLES,
     Data,
@@ -33,9 +34,9 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
+from uec_rag.clarify.outline import CLARIFY_FROM, of_statements
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import ANSWER_ABOVE
-from uec_rag.confidence.outline import CLARIFY_FROM, of_statements
 from uec_rag.retrieval.hits import Result
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
@@ -134,7 +135,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     learned = {"statements": print_shifts(asked)}
     print(f"\nLearned: {learned}")
     if write:
-        write_learned("readings.json", learned)
+        write_learned("readings.json", learned, uec_rag.clarify)
     for name in dict.fromkeys(one.set for one in asked):
         print_thresholds(asked, name)
 

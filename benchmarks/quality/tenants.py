@@ -30,7 +30,7 @@ from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import NEAREST, shipped_model
 from uec_rag.encoders import load_encoder
-from uec_rag.retrieval import search
+from uec_rag.retrieval import rankings
 from uec_rag.retrieval.hits import Result
 from uec_rag.stores.passage import Passage
 
@@ -53,13 +53,13 @@ def pairs_of(
 def profile(uec: UEC, corpora: Mapping[str, Sequence[Passage]], most: int) -> FloatArray:
     """The mean logits of the first hits of questions, divided by the temperature."""
     model, found = uec.fitted.confidence_model or shipped_model("unfitted"), list[FloatArray]()
-    features = search.features
+    features = rankings.features
 
     def note(logits: FloatArray, *others: object) -> object:
         found.append(logits[0, :NEAREST])
         return features(logits, *others)
 
-    with patch.object(search, "features", note):
+    with patch.object(rankings, "features", note):
         for _, passages, rows in pairs_of(corpora, most):
             index = index_of(uec, passages)
             for row in rows:

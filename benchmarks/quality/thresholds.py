@@ -41,7 +41,7 @@ from benchmarks.quality.shipped_confidence import (
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
-from uec_rag.retrieval.search import compare
+from uec_rag.retrieval.rankings import compare
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
 

@@ -28,7 +28,7 @@ from benchmarks.tables import print_table, run_script
 from uec_rag.evidence import EVIDENCE, Words, family, table
 from uec_rag.evidence.table import Row
 from uec_rag.questions import grammar, messages
-from uec_rag.retrieval import ask, search, spelling
+from uec_rag.retrieval import rankings, results, spelling
 
 _PARTS: dict[str, Sequence[object]] = {
     "coverage": [table.coverage, table.Comparison.is_known],
@@ -39,11 +39,11 @@ _PARTS: dict[str, Sequence[object]] = {
     "family": [table.family, family],
     "order": [table.order, Words.leaves_order],
     "goal": [table.goal, Words.lacks_goal],
-    "halves": [grammar.parts_of, grammar.possible_parts, ask.cover],
+    "halves": [grammar.parts_of, grammar.possible_parts, results.cover],
     "carried": [grammar.switched],
     "alone": [grammar.complete_question],
     "namesakes": [Words.namesakes, family.namesakes_of],
-    "says_which": [search.says_which],
+    "says_which": [rankings.says_which],
     "spelling": [spelling],
     "messages": [messages],
 }
@@ -54,7 +54,7 @@ _OTHERS: dict[str, list[tuple[str, object]]] = {
     ],
     "carried": [("questions.grammar.switched", lambda *_: ())],
     "alone": [("questions.grammar.complete_question", lambda _: "")],
-    "says_which": [("confidence.readings.says_which", lambda _: False)],
+    "says_which": [("clarify.readings.says_which", lambda _: False)],
     "spelling": [("retrieval.spelling.spell", lambda queries, *_: queries)],
     "messages": [
         ("questions.messages.asking_part", lambda message: (message, "")),

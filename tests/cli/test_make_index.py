@@ -18,7 +18,7 @@ from tests.helpers import database_of, index_of, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.retrieval.updates import options_of, record_options, update_files
+from uec_rag.index.updates import options_of, record_options, update_files
 from uec_rag.stores.source import Source, SourceStore
 
 

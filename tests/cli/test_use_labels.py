@@ -10,7 +10,7 @@ from tests.cli.conftest import TOPICS
 from tests.helpers import data_of
 from tests.server.explore.conftest import QUESTIONS
 from uec_rag import Retriever
-from uec_rag.retrieval.gate import Gate
+from uec_rag.gates.gate import Gate
 
 
 @pytest.fixture

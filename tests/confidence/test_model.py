@@ -6,20 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
+from uec_rag.base.logistic import Calibrator, fit_logistic, sigmoid
 from uec_rag.confidence.fit_view import FitView, fit_temperature, level_of, with_level
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
     WORDS,
-    Calibrator,
     ConfidenceModel,
     Examples,
     Features,
     features,
-    fit_logistic,
     shift_prior,
     shipped_model,
-    sigmoid,
 )
 from uec_rag.confidence.risk import reliability
 from uec_rag.ensemble.fit import corpus_views

@@ -25,7 +25,7 @@ from tests.helpers import VAGUE, decide_on, namesakes
 from uec_rag import UEC, Advice, Gate
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import apply_opinion
-from uec_rag.confidence.readings import Reading
+from uec_rag.clarify.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever

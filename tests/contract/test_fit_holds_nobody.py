@@ -14,10 +14,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.contract.test_event_loop import WAYS
 from tests.helpers import bag_of_words, beside, index_of
-from tests.retrieval.test_learn import ASKED, TEXTS
+from tests.index.test_learn import ASKED, TEXTS
 from uec_rag import UEC, Gate, Retriever, llama_index
+from uec_rag.index.retriever import LOG
 from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.retrieval.retriever import LOG
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 LONGEST = 60  # seconds that nothing takes
@@ -222,7 +222,7 @@ def test_one_failed_call_of_a_service_is_repeated_within_the_fit():
 
 ENDS = """
 import sys, threading
-from tests.retrieval.test_learn import TEXTS
+from tests.index.test_learn import TEXTS
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import load_encoder
 

@@ -36,9 +36,9 @@ from uec_rag.base.records import Memory
 from uec_rag.confidence.model import NEAREST
 from uec_rag.documents.questions import MOST_PAIRS
 from uec_rag.encoders.base import PROBES
-from uec_rag.retrieval import learn
+from uec_rag.gates.gate import Gate
+from uec_rag.index import learn
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.passage import Passage
 
 TEXTS = list(dict.fromkeys(passages(80)))

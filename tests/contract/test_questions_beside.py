@@ -14,8 +14,8 @@ from tests.helpers import bag_of_words, index_of
 from tests.llama_index.conftest import build
 from tests.stores.kinds import KINDS, every_search
 from uec_rag import UEC, Gate, Retriever, langchain, llama_index
+from uec_rag.adapters.tool import answer_record, tool_reply
 from uec_rag.confidence.model import log_odds
-from uec_rag.retrieval.tool import answer_record, tool_reply
 from uec_rag.stores.passage import Passage
 
 FILLERS = [

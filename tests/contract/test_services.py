@@ -17,14 +17,14 @@ from llama_index.core.schema import TextNode
 
 from benchmarks.services import FakeClock, Refusal, Service, every
 from tests.helpers import bag_of_words, data_of, index_of, labelled
-from tests.retrieval.test_learn import ASKED, TEXTS
-from tests.retrieval.test_updates import document
+from tests.index.test_learn import ASKED, TEXTS
+from tests.index.test_updates import document
 from uec_rag import UEC, EncoderFailed, Gate, Retriever, llama_index
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, calls
+from uec_rag.index import fitted_index
+from uec_rag.index.updates import replace_files
 from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.retrieval import fitted_index
-from uec_rag.retrieval.updates import replace_files
 from uec_rag.stores.passage import Passage
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")

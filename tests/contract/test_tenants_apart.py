@@ -20,10 +20,10 @@ from tests.helpers import index_of, pairs
 from tests.stores.kinds import KINDS
 from tests.survival.scale import times
 from uec_rag import UEC, Retriever, UnknownReading, langchain, llama_index
+from uec_rag.adapters.tool import IndexView, answer_record
+from uec_rag.gates import Gate
 from uec_rag.llama_index.nodes import passage_filter
-from uec_rag.retrieval import Gate
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.tool import IndexView, answer_record
 
 NAMES = {
     "a": ["amber", "aspen", "acorn", "agate", "almond", "apricot"],

@@ -16,7 +16,7 @@ from tests.helpers import bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import KINDS
 from tests.survival.scale import times
 from uec_rag import UEC
-from uec_rag.retrieval.tool import answer_record
+from uec_rag.adapters.tool import answer_record
 
 A, B = {"customer": "a"}, {"customer": "b"}
 WORDS = sorted({word for text in passages(90) for word in text.split()})

@@ -7,11 +7,11 @@ from langchain_core.documents import Document
 
 from tests.helpers import index_of
 from uec_rag import UEC, Gate
+from uec_rag.adapters.tool import IndexView
 from uec_rag.evidence.family import family_of, namesakes_of
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
-from uec_rag.retrieval.tool import IndexView
 
 PRICES = {"bed": 420, "lamp": 60, "sofa": 640, "desk": 200, "stool": 30}
 FURNITURE = [f"The {name} costs {price} euros." for name, price in PRICES.items()]

@@ -13,8 +13,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import VAGUE, labelled, passages
 from uec_rag import Advice
+from uec_rag.gates.gate import Gate
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
-from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(120)
 LABELLED = labelled(TEXTS, 40, unanswerable_rate=0.2)

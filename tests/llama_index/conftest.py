@@ -11,11 +11,11 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import clarifying_question
+from uec_rag.clarify.readings import Reading
+from uec_rag.clarify.replies import clarifying_question
+from uec_rag.gates import Gate
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 from uec_rag.questions.languages import SENTENCES
-from uec_rag.retrieval import Gate
 
 WEIGHTS = (0.3, 0.7)
 

@@ -5,12 +5,12 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.decisions import judge
+from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.readings import Reading
+from uec_rag.gates.gate import Gate
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, retriever_tool
 from uec_rag.questions.languages import SENTENCES
-from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import tell
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))

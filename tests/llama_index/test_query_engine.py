@@ -15,8 +15,8 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from tests.llama_index.conftest import always, said_by
 from uec_rag import Advice
+from uec_rag.gates.gate import Gate
 from uec_rag.llama_index import UECQueryBundle, UECQueryEngine, UECRetriever, retriever_tool
-from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.helpers import rows_of
+from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Evidence, decide
-from uec_rag.confidence.readings import Reading
 from uec_rag.questions import answers, languages
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.helpers import decide_on, rows_of
-from uec_rag.confidence.decision import Criteria, decide
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import (
+from uec_rag.clarify.readings import Reading
+from uec_rag.clarify.replies import (
     extract_clarifying_question,
     extract_labels,
     find_positions,
 )
+from uec_rag.confidence.decision import Criteria, decide
 from uec_rag.questions.answers import accepts
 from uec_rag.questions.languages import (
     SENTENCES,

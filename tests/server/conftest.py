@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval import Gate
+from uec_rag.gates import Gate
 from uec_rag.server import create_app
 from uec_rag.server.running import LOGGING
 

@@ -9,7 +9,7 @@ from mcp.server.fastmcp.exceptions import ToolError
 from examples.chat import PASSAGES
 from tests.helpers import data_of
 from tests.server.conftest import serving
-from uec_rag.retrieval import Retriever
+from uec_rag.index import Retriever
 from uec_rag.server import create_mcp
 
 FOLLOW_UP = {"question": "And how long does it take?", "k": 3}

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from tests.helpers import data_of
 from tests.server.conftest import ESCAPES, HOST, SCRIPT, TEXTS, TOKEN, make, serving
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval import Gate
+from uec_rag.gates import Gate
 from uec_rag.server import create_app, create_mcp
 from uec_rag.server.running import LogFormatter, log_to_stderr
 

@@ -23,7 +23,7 @@ PARKING = {"question": "who may park in the yard", "k": 3}
 
 
 APP = """
-from uec_rag.retrieval import Retriever
+from uec_rag.index import Retriever
 from uec_rag.server import create_app
 from uec_rag.server.running import log_to_stderr
 

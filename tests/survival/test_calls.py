@@ -16,7 +16,7 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.ensemble.fitted import FitOptions
-from uec_rag.retrieval.gate import Gate
+from uec_rag.gates.gate import Gate
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.passage import Passage
 

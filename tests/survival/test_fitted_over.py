@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from tests.helpers import assert_alike, bag_of_words, index_of
-from tests.retrieval.test_fit_in_place import ASKED, IDS, TEXTS
+from tests.index.test_fit_in_place import ASKED, IDS, TEXTS
 from tests.survival import in_a_child
 from tests.survival.in_a_child import fork, kill, last_of
 from tests.survival.scale import report, times

@@ -18,8 +18,8 @@ from tests.survival import in_a_child
 from tests.survival.in_a_child import fork, kill, last_of
 from tests.survival.scale import report, times
 from uec_rag import UEC
-from uec_rag.retrieval.save import check_index
-from uec_rag.retrieval.updates import update_files
+from uec_rag.index.save import check_index
+from uec_rag.index.updates import update_files
 
 pytestmark = in_a_child.FORKED
 

@@ -29,7 +29,7 @@ from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.loops import context_of_its_own
 from uec_rag.base.progress import span
 from uec_rag.base.records import Record
-from uec_rag.confidence.readings import MOST_READINGS, shorten
+from uec_rag.clarify.readings import MOST_READINGS, shorten
 from uec_rag.questions.grammar import LONGEST_QUESTION
 
 _MOST_READ = 20_000  # characters of a reply

@@ -53,7 +53,7 @@ def ask(
     explain
         Print the models' weights, each passage's score, and what the numbers mean, too.
     """
-    from uec_rag.retrieval.tool import answer_record
+    from uec_rag.adapters.tool import answer_record
 
     retriever = open_index(index)
     if retriever.gate is not None:
@@ -137,10 +137,10 @@ def demo(passages: Annotated[int, typer.Option(min=100)] = 600, json: Json = Fal
     passages
         How many passages to index; fewer are faster.
     """
+    from uec_rag.adapters.tool import answer_record
     from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
-    from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.tool import answer_record
-    from uec_rag.retrieval.updates import replace_files
+    from uec_rag.index import Retriever
+    from uec_rag.index.updates import replace_files
 
     say("Three questions name a function, two a name that many share, one is about France.")
     retriever = Retriever(build_ensemble(None))

@@ -31,7 +31,7 @@ from uec_rag.base.files import DATABASE, is_index, refuse_outdated
 if TYPE_CHECKING:
     from uec_rag.encoders import Encoder
     from uec_rag.ensemble import UEC
-    from uec_rag.retrieval import Retriever
+    from uec_rag.index import Retriever
 
 P = ParamSpec("P")
 
@@ -139,7 +139,7 @@ def open_index(index: Path) -> Retriever:
     """Load a saved index."""
     check_index(index)
     say(f"Opening {index.name} ...")
-    from uec_rag.retrieval import Retriever
+    from uec_rag.index import Retriever
 
     return Retriever.load(
         index,

@@ -29,7 +29,7 @@ from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
-    from uec_rag.retrieval import Retriever
+    from uec_rag.index import Retriever
     from uec_rag.stores.passage import Passage
 
 Patterns = Annotated[list[str], typer.Option(metavar="PATTERN")]
@@ -110,7 +110,7 @@ def index(
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
     if update:
-        from uec_rag.retrieval.updates import options_of, update_files
+        from uec_rag.index.updates import options_of, update_files
 
         retriever = open_index(to)
         retriever.uec = _keeping(retriever.uec, to)
@@ -145,8 +145,8 @@ def _make(
     folder: Path, to: Path, model: Sequence[str] | None, options: Mapping[str, Any]
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
-    from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.updates import add_saved, list_made_with, record_options, replace_files
+    from uec_rag.index import Retriever
+    from uec_rag.index.updates import add_saved, list_made_with, record_options, replace_files
 
     is_saved_index = is_index(folder)
     writer = _writer(options.get("questions_by", ""), to)
@@ -221,7 +221,7 @@ def _write_questions(name: str, to: Path, passages: Sequence[Passage]) -> None:
 
 def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
     """Raise ValueError if an index is made from another one with options that do not apply."""
-    from uec_rag.retrieval.updates import options_of
+    from uec_rag.index.updates import options_of
 
     if options := {name: value for name, value in options.items() if name != "questions_by"}:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in options)
@@ -243,7 +243,7 @@ def check(index: Index, json: Json = False) -> None:
     Example: uec-rag check idx
     """
     check_index(index)
-    from uec_rag.retrieval.save import check_index as check_contents
+    from uec_rag.index.save import check_index as check_contents
 
     count = check_contents(index.absolute())
     if json:

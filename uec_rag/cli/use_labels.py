@@ -62,7 +62,7 @@ def gate(
     """
     from uec_rag.evaluation.evaluate import describe_log
     from uec_rag.evaluation.labels import FEWEST_LABELS, save_gate, search_labels
-    from uec_rag.retrieval.gate import check_target
+    from uec_rag.gates.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
     retriever = open_index(index)

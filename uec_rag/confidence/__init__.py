@@ -1,8 +1,7 @@
 """From logits to probabilities, and from these to a decision.
 
-`model` comes first: features and probabilities; then `outline`, what a question may mean,
-`readings`, what a user is asked about, and `decision`; `replies` reads what users choose, `risk`
-has the guarantees.
+`model` comes first: features and probabilities; then `decision`; `risk` has the guarantees, and
+`fit_view` keeps the level of confidence after a fit.
 """
 
 from uec_rag.confidence.decision import Decision

@@ -12,14 +12,14 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.model import ANSWER_ABOVE, PLAUSIBLE
-from uec_rag.confidence.outline import CLARIFY_FROM
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import (
+from uec_rag.clarify.outline import CLARIFY_FROM
+from uec_rag.clarify.readings import Reading
+from uec_rag.clarify.replies import (
     clarifying_list,
     clarifying_question,
     is_clarifying_question,
 )
+from uec_rag.confidence.model import ANSWER_ABOVE, PLAUSIBLE
 from uec_rag.questions.languages import (
     ENGLISH,
     TRANSLATIONS,

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.checks import check_share
+from uec_rag.base.logistic import read_learned
 from uec_rag.base.records import Record
-from uec_rag.confidence.model import shipped
 
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
 
@@ -427,5 +427,5 @@ def expected_threshold(wrong: float) -> float:
     It is that which kept the share on four of five collections (`benchmarks/quality/level.py`),
     interpolated, and 1 for a share of 0.
     """
-    level = shipped("shipped.json")["level"]
+    level = read_learned("uec_rag.confidence", "shipped.json")["level"]
     return float(np.interp(wrong, (0.0, *level["wrong"]), (1.0, *level["thresholds"])))

@@ -72,7 +72,7 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         above it ("faq.md#returns/how-long"), and "-2" for the second passage of that name; without
         a heading, or below the title alone, it is "source#0", "source#1", ..., or "source#page-3".
         In an update of an index, a text keeps its id, and another text in its place gets another
-        (`uec_rag.retrieval.updates.with_ids_of`). The metadata are "source", "title" (the heading,
+        (`uec_rag.index.updates.with_ids_of`). The metadata are "source", "title" (the heading,
         else the page, the title of the document or the source) and, if they are known,
         "document_title", "page" and "start_index", where its own text begins in that of the file.
 

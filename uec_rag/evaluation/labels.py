@@ -14,9 +14,9 @@ from uec_rag.base.errors import warn
 from uec_rag.confidence.risk import interval_of, reliability, risk_curve
 from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.documents.questions import is_code, make_questions
-from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch
+from uec_rag.gates.gate import GATE_FILE, Gate, LabelledSearch
+from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.hits import Result
-from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 
 RISKS = [percent / 100 for percent in range(1, 51)]

@@ -9,9 +9,9 @@ from typing import Any
 from uec_rag.base.text import QUESTION_KEYS, questions_in, telling_words
 from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders.lexical import key_of, keys_of, split_words, stem_of
+from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import ENGLISH, function_words, language_of
 from uec_rag.retrieval.hits import SearchResult
-from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
 from uec_rag.stores.passage import Passage

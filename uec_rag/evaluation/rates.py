@@ -35,10 +35,10 @@ from uec_rag.documents.questions import questions_of
 from uec_rag.evaluation.evaluate import share_of
 from uec_rag.evaluation.other_words import with_passages
 from uec_rag.evidence.words import names_in
+from uec_rag.gates.gate import WRONG, Gate, usual_tenant
+from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import ENGLISH, language_of
-from uec_rag.retrieval.gate import WRONG, Gate, usual_tenant
 from uec_rag.retrieval.hits import Result
-from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import EVERYONE, MOST_EXAMPLES, Everyone, Filter
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage

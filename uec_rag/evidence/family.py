@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 
 import regex
 
+from uec_rag.base.logistic import EVEN, NEARLY
 from uec_rag.base.text import LONGEST_ASKED, is_statement
-from uec_rag.confidence.model import EVEN, NEARLY
 from uec_rag.encoders import writing
 from uec_rag.encoders.lexical import stem_of
 from uec_rag.questions.languages import ENGLISH, OR, any_of, function_words, joints, listed, matcher

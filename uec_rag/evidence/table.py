@@ -22,8 +22,9 @@ from typing import Literal
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.logistic import EVEN
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.model import EVEN, JUDGED, WORDS
+from uec_rag.confidence.model import JUDGED, WORDS
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.evidence.family import are_statements
@@ -342,7 +343,7 @@ class Explanation:
     Attributes
     ----------
     contributions : sequence of 4 + W floats
-        What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.contributions`;
+        What the mean and each feature add, see `uec_rag.base.logistic.Calibrator.contributions`;
         the last are those of the `WORDS`.
     evidence : sequence of floats
         The value of each row of `EVIDENCE`.

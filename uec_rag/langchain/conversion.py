@@ -12,6 +12,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
+from uec_rag.adapters import indexes
+from uec_rag.adapters.other_retrievers import Hits, note
 from uec_rag.base.checks import (
     as_list,
     check_documents,
@@ -22,9 +24,10 @@ from uec_rag.base.checks import (
 )
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
-from uec_rag.confidence.replies import Within
+from uec_rag.clarify.replies import Within
 from uec_rag.ensemble import UEC
-from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.index import Retriever
+from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
@@ -91,17 +94,17 @@ def with_uncertainty(result: SearchResult, details: bool = False) -> list[Docume
 def plain_documents(result: SearchResult) -> list[Document]:
     """Convert the hits of one query to documents as they were added."""
     [outcome] = result
-    framework.note(result, [passage.text for passage in outcome.passages])
+    note(result, [passage.text for passage in outcome.passages])
     return [*map(to_document, outcome.passages)]
 
 
-def select_documents(result: SearchResult, details: bool, floor: float) -> framework.Hits[Document]:
+def select_documents(result: SearchResult, details: bool, floor: float) -> Hits[Document]:
     """Return the documents of one query whose relevance is at least a threshold, with the decision.
 
     `details`: as in `with_uncertainty`.
     """
     hits = with_uncertainty(result, details)
-    documents = framework.Hits(d for d in hits if d.metadata.get("uec_relevance", 0) >= floor)
+    documents = Hits(d for d in hits if d.metadata.get("uec_relevance", 0) >= floor)
     documents.decision = result[0].told
     return documents
 
@@ -299,11 +302,11 @@ class Parameters(Shown, total=False):
     k: int
 
 
-class Indexed(framework.MakeOptions, Parameters, total=False):
+class Indexed(indexes.MakeOptions, Parameters, total=False):
     """The options of `UECRetriever.from_texts`."""
 
 
-class Loaded(framework.OverOptions, Parameters, total=False):
+class Loaded(indexes.OverOptions, Parameters, total=False):
     """The options of `UECRetriever.load`, also for what it was made over."""
 
 

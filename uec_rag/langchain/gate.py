@@ -35,6 +35,9 @@ from langchain_core.tracers._streaming import (
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
+from uec_rag.adapters import indexes
+from uec_rag.adapters.other_retrievers import judge, keeping_findings, pending_on
+from uec_rag.adapters.tool import Outcome, model_prompt, outcome_of
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.advice.decision_models import APART
 from uec_rag.base.checks import check_type
@@ -44,6 +47,9 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
+from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
+from uec_rag.gates.rulings import Pending
+from uec_rag.index import Retriever
 from uec_rag.langchain.conversion import (
     LIMITS,
     CallOptions,
@@ -56,12 +62,9 @@ from uec_rag.langchain.conversion import (
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval import Retriever, SearchResult, framework
-from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
+from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.hits import HitMetadata, own_metadata
-from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
 from uec_rag.stores.source import SourceStore
 
 
@@ -173,7 +176,7 @@ class _Judged(BaseRetriever):
         return await beside(self._judge, query, documents)
 
     def _judge(self, query: str, documents: list[Document]) -> list[Document]:
-        [judged] = framework.judge(self.uec, query, passages_of(documents))
+        [judged] = judge(self.uec, query, passages_of(documents))
         return with_uncertainty(SearchResult([judged if self.k is None else judged.first(self.k)]))
 
 
@@ -237,7 +240,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'I do not know.'
     """
 
-    embedding: Annotated[UEC | None, BeforeValidator(framework.as_judge)] = None
+    embedding: Annotated[UEC | None, BeforeValidator(indexes.as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advising | None, BeforeValidator(as_advisor)] = None
@@ -356,8 +359,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            options: framework.LoadOptions = {"encoders": encoders}
-            retriever = _with_index(retriever, framework.load_over(path, retriever.index, options))
+            options: indexes.LoadOptions = {"encoders": encoders}
+            retriever = _with_index(retriever, indexes.load_over(path, retriever.index, options))
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:
@@ -429,7 +432,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             await self.retriever.index.afit_once()
         prepared = await beside(self._prepare, input, config, call)
         retriever, query, options, rule = prepared
-        with framework.keeping_findings(_text_of, _merged) as keep:
+        with keeping_findings(_text_of, _merged) as keep:
             documents = keep(await retriever.ainvoke(query, config, **options))
         pending = await beside(rule, documents)
         return _output(input, *await pending.afinish())
@@ -472,7 +475,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             retriever,
             query,
             options,
-            lambda hits: framework.pending_on(hits, gate, text, _text_of, expected, search),
+            lambda hits: pending_on(hits, gate, text, _text_of, expected, search),
         )
 
 
@@ -483,7 +486,7 @@ def _retrieve(
     retriever: Runnable[Any, Any], query: Question, config: RunnableConfig, **options: Any
 ) -> list[Document]:
     """Return the documents of a retriever, with what was found of those that they contain."""
-    with framework.keeping_findings(_text_of, _merged) as keep:
+    with keeping_findings(_text_of, _merged) as keep:
         return keep(either(retriever.invoke, retriever.ainvoke)(query, config, **options))
 
 

@@ -25,6 +25,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from uec_rag.adapters.other_retrievers import decision_on
+from uec_rag.adapters.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.conversion import (
     CallOptions,
@@ -35,9 +37,7 @@ from uec_rag.langchain.conversion import (
     turns,
     with_limits,
 )
-from uec_rag.retrieval.framework import decision_on
 from uec_rag.retrieval.hits import read_by_model, tell
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""

@@ -19,11 +19,12 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
+from uec_rag.adapters import indexes
 from uec_rag.base.loops import either, is_own
 from uec_rag.ensemble import UEC
+from uec_rag.index import Retriever
+from uec_rag.index.learn import FitMode
 from uec_rag.langchain.conversion import passages_of
-from uec_rag.retrieval import Retriever, framework
-from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import ORDERS, Compare, leaves, matching, parse, translate
 from uec_rag.stores.passage import Passage
@@ -82,14 +83,14 @@ def index_over(
 
     TypeError if it is neither, or ours.
     """
-    is_ours = isinstance(store, VectorStore) and isinstance(store, framework.OverIndex)
+    is_ours = isinstance(store, VectorStore) and isinstance(store, indexes.OverIndex)
     if is_ours or not isinstance(store, VectorStore | BaseRetriever):
         raise TypeError(
             "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
             f"which there is from_store), got {type(store).__name__}."
         )
     default, source = getattr(store, "embeddings", None), source_of(store, count)
-    return framework.index_over(source, embedding, default, store, vectors, words=words, fit=fit)
+    return indexes.index_over(source, embedding, default, store, vectors, words=words, fit=fit)
 
 
 def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
@@ -214,7 +215,7 @@ def _join(kind: str, parts: list[Any]) -> dict[str, Any]:
 
 
 def _chroma(store: Any) -> _Store:  # noqa: ANN401
-    vectors, list_ids = framework.in_chroma(store)
+    vectors, list_ids = indexes.in_chroma(store)
 
     def ids(limit: int, filter: Filter | None) -> list[str]:
         where = None if filter is None else translate(filter, bounds, _join)

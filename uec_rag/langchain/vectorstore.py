@@ -15,9 +15,12 @@ from langchain_core.runnables.utils import AnyConfigurableField
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict
 
+from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, refuse_unknown
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
+from uec_rag.index import Retriever
+from uec_rag.index.learn import FitMode
 from uec_rag.langchain.conversion import (
     KIND,
     CallOptions,
@@ -39,9 +42,8 @@ from uec_rag.langchain.conversion import (
 )
 from uec_rag.langchain.gated import TOLD, AsTool
 from uec_rag.langchain.sources import index_over
-from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.learn import FitMode
 from uec_rag.retrieval.query import Options
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
 from uec_rag.stores.filters import all_of, check_given, check_tenant
@@ -49,7 +51,7 @@ from uec_rag.stores.stored import Vectors
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
-class UECVectorStore(framework.OverIndex, VectorStore):
+class UECVectorStore(indexes.OverIndex, VectorStore):
     """A vector store with the variance of every similarity.
 
     Scores are s_hat (higher is better). Documents are returned as they were added; a `UECRetriever`
@@ -111,7 +113,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         fit: FitMode = True,
         tenant_required: bool = False,
     ) -> None:
-        self._index = framework.as_index(embedding, store, words=words, fit=fit)
+        self._index = indexes.as_index(embedding, store, words=words, fit=fit)
         self._index.tenant_required |= tenant_required
 
     @property
@@ -127,7 +129,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Unpack[framework.MakeOptions],
+        **kwargs: Unpack[indexes.MakeOptions],
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
         store = cls(embedding, **kwargs)
@@ -293,14 +295,14 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         )
         return plain_documents(result.with_copies(k, last=True))
 
-    asimilarity_search = framework.in_thread_once_fitted(similarity_search)
-    asimilarity_search_with_score = framework.in_thread_once_fitted(similarity_search_with_score)
-    asimilarity_search_by_vector = framework.in_thread_once_fitted(similarity_search_by_vector)
-    _asimilarity_search_with_relevance_scores = framework.in_thread_once_fitted(
+    asimilarity_search = indexes.in_thread_once_fitted(similarity_search)
+    asimilarity_search_with_score = indexes.in_thread_once_fitted(similarity_search_with_score)
+    asimilarity_search_by_vector = indexes.in_thread_once_fitted(similarity_search_by_vector)
+    _asimilarity_search_with_relevance_scores = indexes.in_thread_once_fitted(
         _similarity_search_with_relevance_scores
     )
-    amax_marginal_relevance_search = framework.in_thread_once_fitted(max_marginal_relevance_search)
-    amax_marginal_relevance_search_by_vector = framework.in_thread_once_fitted(
+    amax_marginal_relevance_search = indexes.in_thread_once_fitted(max_marginal_relevance_search)
+    amax_marginal_relevance_search_by_vector = indexes.in_thread_once_fitted(
         max_marginal_relevance_search_by_vector
     )
 
@@ -319,7 +321,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         return UECRetriever(vectorstore=self, **kwargs)
 
 
-class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
+class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
     """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
@@ -446,8 +448,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         retriever.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
         return retriever
 
-    afrom_texts = framework.made_in_thread(from_texts)
-    afrom_documents = framework.made_in_thread(from_documents)
+    afrom_texts = indexes.made_in_thread(from_texts)
+    afrom_documents = indexes.made_in_thread(from_documents)
 
     @classmethod
     def from_store(cls, vectorstore: UECVectorStore, **kwargs: Unpack[Parameters]) -> Self:
@@ -540,22 +542,22 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         **kwargs
             Parameters of the class.
         """
-        options = framework.LoadOptions(
+        options = indexes.LoadOptions(
             read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
         )
         settings: dict[str, Any] = {**kwargs}
         if over is None:
             refuse_unknown(settings, cls, cls.load)
-            index = framework.load_index(path, embedding, options)
+            index = indexes.load_index(path, embedding, options)
             retriever = cls(vectorstore=UECVectorStore(index), **settings)
         else:
             retriever = cls.over(over, embedding, fit=False, **kwargs)
             retriever.vectorstore = UECVectorStore(
-                framework.load_over(path, retriever.index, options)
+                indexes.load_over(path, retriever.index, options)
             )
         return retriever._with_usual_filter()
 
-    aload = framework.made_in_thread(load)
+    aload = indexes.made_in_thread(load)
 
     @property
     def _defaults(self) -> dict[str, Any]:

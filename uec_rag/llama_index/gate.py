@@ -23,25 +23,9 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, BeforeValidator, field_serializer
 
-from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
-from uec_rag.base.checks import check_type, quote, refuse_unknown
-from uec_rag.base.loops import beside, either
-from uec_rag.confidence.decision import Decision
-from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
-from uec_rag.llama_index.refusals import leave_out_refusals, response_of
-from uec_rag.retrieval.framework import (
-    as_judge,
-    in_thread,
-    judge,
-    keeping_findings,
-    pending_on,
-)
-from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.hits import KEY, read_by_model
-from uec_rag.retrieval.pending import Pending
-from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.tool import (
+from uec_rag.adapters.indexes import as_judge, in_thread
+from uec_rag.adapters.other_retrievers import judge, keeping_findings, pending_on
+from uec_rag.adapters.tool import (
     TOOL_DESCRIPTION,
     TOOL_NAME,
     Outcome,
@@ -50,6 +34,17 @@ from uec_rag.retrieval.tool import (
     tool_reply,
     what_to_do,
 )
+from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
+from uec_rag.base.checks import check_type, quote, refuse_unknown
+from uec_rag.base.loops import beside, either
+from uec_rag.confidence.decision import Decision
+from uec_rag.ensemble import UEC
+from uec_rag.gates.gate import Gate, check_gate
+from uec_rag.gates.rulings import Pending
+from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
+from uec_rag.llama_index.refusals import leave_out_refusals, response_of
+from uec_rag.retrieval.hits import KEY, read_by_model
+from uec_rag.retrieval.query import Query
 
 
 class _EngineOptions(TypedDict, total=False):

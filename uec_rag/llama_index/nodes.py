@@ -28,13 +28,13 @@ from llama_index.core.vector_stores.utils import (
     node_to_metadata_dict,
 )
 
+from uec_rag.adapters.other_retrievers import note
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.text import QUESTION_KEYS, questions_in
-from uec_rag.confidence.replies import Within
+from uec_rag.clarify.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.framework import note
 from uec_rag.retrieval.hits import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Everyone, Filter

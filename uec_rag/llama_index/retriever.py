@@ -25,10 +25,13 @@ from llama_index.core.settings import Settings
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
+from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, check_type, refuse_unknown
 from uec_rag.base.loops import either, is_own
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
+from uec_rag.index import Retriever
+from uec_rag.index.learn import FitMode
 from uec_rag.llama_index.nodes import (
     Tenant,
     embedded_text,
@@ -42,8 +45,6 @@ from uec_rag.llama_index.nodes import (
     with_text,
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Retriever, framework
-from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import EVERYONE, Filter, Store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.passage import Passage
@@ -76,15 +77,15 @@ class _Parameters(_Shown, total=False):
     similarity_top_k: int
 
 
-class _Indexed(framework.MakeOptions, _Parameters, total=False):
+class _Indexed(indexes.MakeOptions, _Parameters, total=False):
     """The options of `UECRetriever.from_nodes`."""
 
 
-class _Loaded(framework.OverOptions, _Parameters, total=False):
+class _Loaded(indexes.OverOptions, _Parameters, total=False):
     """The options of `UECRetriever.load`, also for what it was made over."""
 
 
-class UECRetriever(framework.FitFrom, BaseRetriever):
+class UECRetriever(indexes.FitFrom, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
@@ -193,7 +194,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         **kwargs
             The class's parameters.
         """
-        retriever = cls(framework.as_index(embedding, store, words=words, fit=fit), **kwargs)
+        retriever = cls(indexes.as_index(embedding, store, words=words, fit=fit), **kwargs)
         retriever.index.add(texts, ids, metadatas)
         return retriever
 
@@ -213,7 +214,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         As everywhere in LlamaIndex, a node is embedded as its text with its metadata, except
         `excluded_embed_metadata_keys`. Nodes without text are skipped with a warning.
         """
-        retriever = cls(framework.as_index(embedding, store, words=words, fit=fit), **kwargs)
+        retriever = cls(indexes.as_index(embedding, store, words=words, fit=fit), **kwargs)
         UECVectorStore(retriever.index).add(nodes)
         return retriever
 
@@ -275,21 +276,21 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         **kwargs
             Parameters of the class.
         """
-        options = framework.LoadOptions(
+        options = indexes.LoadOptions(
             read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
         )
         settings: dict[str, Any] = {**kwargs}
         if over is None:
-            retriever = cls(framework.load_index(path, embedding, options), **settings)
+            retriever = cls(indexes.load_index(path, embedding, options), **settings)
         else:
             retriever = cls.over(over, embedding, fit=False, **kwargs)
-            retriever._index = framework.load_over(path, retriever.index, options)
+            retriever._index = indexes.load_over(path, retriever.index, options)
         return retriever._with_usual_filter()
 
-    afrom_texts = framework.made_in_thread(from_texts)
-    afrom_nodes = framework.made_in_thread(from_nodes)
-    afrom_documents = framework.made_in_thread(from_documents)
-    aload = framework.made_in_thread(load)
+    afrom_texts = indexes.made_in_thread(from_texts)
+    afrom_nodes = indexes.made_in_thread(from_nodes)
+    afrom_documents = indexes.made_in_thread(from_documents)
+    aload = indexes.made_in_thread(load)
 
     @classmethod
     def over(
@@ -347,7 +348,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         source = _source_of(theirs, count)
         index_embedding = getattr(theirs, "_embed_model", None)
         refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
-        index = framework.index_over(
+        index = indexes.index_over(
             source, embedding, index_embedding, below, vectors, words=words, fit=fit
         )
         return cls(index, similarity_top_k, **kwargs)._with_usual_filter()
@@ -458,7 +459,7 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         size = lambda: len(rows)  # noqa: E731
         vectors = lambda ids: {id_: rows[id_] for id_ in ids if id_ in rows}  # noqa: E731
     if kind == "ChromaVectorStore":  # its own nodes come without vectors
-        vectors, listed = framework.in_chroma(store.client)
+        vectors, listed = indexes.in_chroma(store.client)
         if sample is None:
             sample = lambda size: passages_of(nodes_of(ids)) if (ids := listed(size)) else []  # noqa: E731
             size = store.client.count

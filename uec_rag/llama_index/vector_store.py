@@ -17,10 +17,13 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr, field_serializer
 
+from uec_rag.adapters.indexes import OverIndex, as_index, in_thread
 from uec_rag.base.checks import as_list, check_text, refuse_unknown
 from uec_rag.base.loops import beside
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
+from uec_rag.index import Retriever
+from uec_rag.index.additions import encode_additions
 from uec_rag.llama_index.nodes import (
     Tenant,
     Whole,
@@ -32,10 +35,8 @@ from uec_rag.llama_index.nodes import (
     tenant_filter,
     with_text,
 )
-from uec_rag.retrieval import Retriever, SearchResult
-from uec_rag.retrieval.additions import encode_additions
+from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
 from uec_rag.stores.filters import all_of, matching, parse, selects_all
 from uec_rag.stores.passage import Passage

@@ -1,11 +1,9 @@
-"""Search with confidence, and the gate that decides whether to answer.
+"""One search, from questions to their results.
 
-In the order of a query: `retriever`, `query`, `spelling`, `ask`, `search`, `assess`, `hits`; then
-`gate` on it. `index`, `fitted_index` and `learn` make what is searched.
+In the order of a query: `query`, `spelling`, `rankings` of phrasings, `results` with a decision on
+their `hits`; `diversity` chooses some that differ.
 """
 
-from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import SearchResult
-from uec_rag.retrieval.retriever import Retriever
 
-__all__ = ["Gate", "Retriever", "SearchResult"]
+__all__ = ["SearchResult"]

@@ -16,7 +16,7 @@ from uec_rag.base.checks import as_list, as_strings
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import SENTENCE_END, split_words, stems
-from uec_rag.confidence.replies import (
+from uec_rag.clarify.replies import (
     Within,
     chosen_ids,
     extract_clarifying_question,

@@ -25,6 +25,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from uec_rag.adapters.tool import answer_record
 from uec_rag.base import __version__
 from uec_rag.base.checks import visible
 from uec_rag.base.loops import beside
@@ -37,8 +38,7 @@ from uec_rag.evaluation.labels import (
     save_gate,
     search_labels,
 )
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.tool import answer_record
+from uec_rag.index import Retriever
 from uec_rag.server import schemas
 from uec_rag.server.access import protections
 from uec_rag.stores.base import EVERYONE

@@ -13,12 +13,7 @@ from mcp.server.fastmcp.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from uec_rag.base import __version__
-from uec_rag.base.checks import visible
-from uec_rag.base.loops import beside
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.hits import Result
-from uec_rag.retrieval.tool import (
+from uec_rag.adapters.tool import (
     TOOL_DESCRIPTION,
     IndexView,
     answer_record,
@@ -26,6 +21,11 @@ from uec_rag.retrieval.tool import (
     tool_reply,
     what_to_do,
 )
+from uec_rag.base import __version__
+from uec_rag.base.checks import visible
+from uec_rag.base.loops import beside
+from uec_rag.index import Retriever
+from uec_rag.retrieval.hits import Result
 from uec_rag.server import schemas
 from uec_rag.stores.base import Filter
 from uec_rag.stores.passage import Passage

@@ -13,7 +13,7 @@ from uec_rag.base import similarity
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
-from uec_rag.retrieval import Retriever
+from uec_rag.index import Retriever
 from uec_rag.retrieval.hits import SearchResult
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import TOPICS, make_model
 from tests.server.conftest import ESCAPES, SCRIPT
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.save import open_home, write_label
+from uec_rag.index.save import open_home, write_label
 
 QUESTIONS = [
     (f"{start} {word} {other}?", f"{topic}-{place}")

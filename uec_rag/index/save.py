@@ -1,0 +1,292 @@
+"""The folder of an index: the passages, the ensemble and the calibration.
+
+The local index holds what is learned among its settings, and names the folder of the ensemble, so
+that a transaction replaces all of it at once. If the passages are in an engine, the index in the
+folder has only the settings, of which one says where they are.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from uec_rag.base.errors import (
+    EncoderFailed,
+    FingerprintMismatch,
+    IndexCorrupted,
+    as_corrupted,
+    corruption,
+)
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
+from uec_rag.ensemble.uec import UEC
+from uec_rag.gates.gate import GATE_FILE, Gate
+from uec_rag.index.learn import CorpusCalibration
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.candidates import STORE, CandidateStore
+from uec_rag.stores.local import LocalStore, View
+from uec_rag.stores.local.store import copy_view
+from uec_rag.stores.metadata import normalise_value
+
+T = TypeVar("T")
+
+LABELS, MADE_WITH = "labels", "made_with"  # the settings
+_LABELS_OF, TENANT_REQUIRED = "labels_of_tenants", "tenant_required"
+ALL_LABELS = (LABELS, _LABELS_OF)
+"""The settings that have labels: those of no tenant, and those of each one."""
+_ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of an index as they were read, and what they name.
+
+    Attributes
+    ----------
+    home : LocalStore
+        The index in the folder, which has the settings; of an engine, one without passages.
+    values : mapping
+        Those that were read; one names the ensemble.
+    options : mapping or None
+        Those of `UEC.load`, by which the ensemble is loaded; None if one was passed.
+    """
+
+    home: LocalStore
+    values: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
+
+    def now(self) -> Settings:
+        """Return those of now."""
+        return replace(self, values=self.home.settings)
+
+    def load_ensemble(self) -> UEC:
+        """Load the ensemble; FingerprintMismatch if another one was passed. See `UEC.load`."""
+        if self.options is None:
+            raise FingerprintMismatch(
+                "index: it was built again with another ensemble; load it again."
+            )
+        assert self.home.folder is not None
+        name = self.values.get("ensemble")
+        if not isinstance(name, str) or not name.isalnum():
+            raise corruption(
+                self.home.folder / DATABASE,
+                "names no ensemble: its first save was interrupted, or it was filled by a store "
+                "alone; load it with the ensemble (uec=...), or build it again.",
+            )
+        return UEC.load(self.home.folder / _ENSEMBLES / name, **self.options)
+
+    def read_calibration(self) -> CorpusCalibration | None:
+        """Return the calibration, if there is one."""
+        state = self.values.get("calibration")
+        if state is None:
+            return None
+        with as_corrupted((self.home.folder or Path()) / DATABASE):
+            return CorpusCalibration.restore(state)
+
+    def read_fit(self) -> SavedEnsemble | None:
+        """Read the ensemble without its models; None if there is none."""
+        if self.home.folder is None or (name := self.values.get("ensemble")) is None:
+            return None
+        return read_fit(self.home.folder / _ENSEMBLES / name)[0]
+
+    def read_whole(self, load: Callable[[Settings], T]) -> T:
+        """Read what those of now name; again if another ensemble is there after it.
+
+        Another process removes an ensemble, and its passages, as soon as it has saved others, and
+        passages that were deleted.
+        """
+        while True:
+            settings = self.now()
+            try:
+                content = load(settings)
+            except Exception as error:
+                if not settings.has_changed(error):
+                    raise
+            else:
+                if not settings.has_changed():
+                    return content
+
+    def has_changed(self, error: Exception | None = None) -> bool:
+        """Return whether another ensemble is there now.
+
+        `error`: what reading has raised; what was removed meanwhile looks damaged.
+        """
+        now = self.home.settings
+        was_removed = isinstance(error, IndexCorrupted) and now is not self.values
+        return was_removed or now.get("ensemble") != self.values.get("ensemble")
+
+    def check_ensemble(self) -> None:
+        """Verify the checksums of the ensemble; IndexCorrupted if they differ."""
+        self.read_whole(Settings.read_fit)
+
+    def check_made_with(self, uec: UEC) -> bool:
+        """Return whether it was made with an ensemble that differs in the stems of words alone.
+
+        FingerprintMismatch if it differs otherwise.
+        """
+        expected = self.values.get("ensemble_fingerprint") or self.values.get("fingerprint")
+        ensemble = self.read_fit()
+        try:
+            actual = uec.fingerprint
+        except EncoderFailed:
+            if ensemble is None:
+                raise
+            for saved_model, model in zip(ensemble.encoders, uec.encoders, strict=False):
+                saved_model.inform(model)
+            actual = uec.fingerprint
+        if expected in (None, actual):
+            return False
+        if ensemble is not None:
+            saved = {encoder.name: encoder for encoder in ensemble.encoders}
+            before = [
+                saved.get(encoder.name, encoder) if isinstance(encoder, TermEncoder) else encoder
+                for encoder in uec.encoders
+            ]
+            if fingerprint(before, uec.fitted) == expected:
+                return True
+        raise FingerprintMismatch(
+            f"uec: expected the ensemble of the index with its fit, got {uec!r}. Omit uec= to load "
+            "the saved one, and pass what has no name by encoders={name: embedding}, or the "
+            "embedding alone to a class of LangChain or LlamaIndex; or build the index again."
+        )
+
+
+class SavedGate(NamedTuple):
+    """The gate that is saved in a folder, if there is one, and by what its file is known."""
+
+    file: tuple[int, ...] = ()
+    gate: Gate | None = None
+
+
+def read_gate(folder: Path, cached: SavedGate) -> SavedGate:
+    """Return the gate that decides for every user of an index; what is known if it is the same."""
+    path, file = folder / GATE_FILE, tuple[int, ...]()
+    with suppress(FileNotFoundError):
+        state = path.stat()
+        file = state.st_ino, state.st_mtime_ns, state.st_size
+    return cached if file == cached.file else SavedGate(file, Gate.load(path) if file else None)
+
+
+def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dict[str, str]]:
+    """Return the labels of an index, or of one of its tenants, as they were given.
+
+    Of each question, the ids of the passages that answer it, with the hashes of their texts.
+    """
+    if tenant is None:
+        return home.settings.get(LABELS) or {}
+    rows: dict[str, dict[str, dict[str, str]]] = home.settings.get(_LABELS_OF) or {}
+    return rows.get(_name_of(tenant), {})
+
+
+def _name_of(tenant: Filter) -> str:
+    """Return the text by which the labels of a tenant are found again; TypeError of a function."""
+    if not isinstance(tenant, Mapping):
+        raise TypeError(f"tenant: expected a mapping, whose labels are saved, got {tenant!r:.60}.")
+    return json.dumps(normalise_value(tenant, "tenant"), sort_keys=True, ensure_ascii=False)
+
+
+def write_label(
+    home: LocalStore,
+    question: str,
+    hashes: Mapping[str, str] | None,
+    tenant: Filter | None = None,
+) -> None:
+    """Label a question in place of what it had; None removes its label.
+
+    `hashes`: those of the texts that answer it, by id. `tenant`: whose label it is.
+    """
+    with home.changing():
+        rows = read_labels(home, tenant)
+        labels: dict[str, Any] = {text: row for text, row in rows.items() if text != question}
+        labels |= {} if hashes is None else {question: dict(sorted(hashes.items()))}
+        if tenant is None:
+            home.change_settings({LABELS: labels})
+        else:
+            others = home.settings.get(_LABELS_OF) or {}
+            home.change_settings({_LABELS_OF: {**others, _name_of(tenant): labels}})
+
+
+def record(
+    home: LocalStore, store: Searched, uec: UEC, calibration: CorpusCalibration | None
+) -> None:
+    """Write what was learned into the folder of an index, and where its passages are."""
+    with home.changing():
+        if store is home:
+            home.bind(uec.fingerprint)
+        elif isinstance(store, CandidateStore):
+            home.change_settings({STORE: store.describe()})
+        state = None if calibration is None else calibration.metadata()
+        home.change_settings({"calibration": state})
+        record_ensemble(home, uec)
+
+
+def record_ensemble(index: LocalStore, uec: UEC) -> None:
+    """Write an ensemble into the folder of an index, in place of the one that is there."""
+    if index.folder is None:
+        return
+    ensembles = index.folder / _ENSEMBLES
+    folder = ensembles / secrets.token_hex(8)
+    with index.changing():
+        folder.mkdir(parents=True)
+        try:
+            uec.save(folder)
+            to_disk(ensembles)
+            settings = {"ensemble": folder.name, "ensemble_fingerprint": uec.fingerprint}
+            index.change_settings(settings)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        # While this has the turn to write, no other process has made one that is not named yet.
+        for leftover in {*ensembles.iterdir()} - {folder}:
+            index.after_commit(partial(shutil.rmtree, leftover, ignore_errors=True))
+
+
+def save_index(
+    path: Path, uec: UEC, store: Searched, calibration: CorpusCalibration | None
+) -> LocalStore:
+    """Write an index to a folder; return the open index there. See `Retriever.save`."""
+    is_new, home = not is_index(path), LocalStore(path)
+    try:
+        with home.changing():
+            if isinstance(store, LocalStore | View):
+                settings = {} if isinstance(store, View) else dict(store.settings)
+                settings["fingerprint"] = uec.fingerprint
+                for name in ALL_LABELS:
+                    settings.setdefault(name, home.settings.get(name))
+                copy_view(store.snapshot(), home, settings)
+            record(home, store, uec, calibration)
+    except BaseException:
+        home.close()
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    home.remove_deleted()
+    return home
+
+
+def open_home(path: Path, *, read_only: bool) -> LocalStore:
+    """Open the index in a folder; FileNotFoundError if there is none."""
+    if not (path / DATABASE).exists():
+        if (path / ENSEMBLE).is_file():
+            raise corruption(path, "holds a saved UEC ensemble, expected a saved UEC index.")
+        read_only = True  # so that none is made
+    return LocalStore(path, read_only=read_only)
+
+
+def check_index(path: Path) -> int:
+    """Verify all checksums of an index, without loading its models; return its passages.
+
+    IndexCorrupted if something is damaged, FileNotFoundError if there is no index.
+    """
+    with closing(open_home(path, read_only=True)) as home:
+        home.check()
+        Settings(home).check_ensemble()
+        return len(home)
