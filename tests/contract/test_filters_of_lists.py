@@ -84,14 +84,6 @@ def test_a_filter_on_a_list_selects_by_its_items(index):
             assert {*map(IDS.index, ids)} == expected, (where, named)
 
 
-def test_readers_of_others_are_shown_nothing(index):
-    """What hid a passage from a group showed it before."""
-    for where in ({"groups": {"$nin": ["hr"]}}, {"groups": {"$ne": "hr"}}):
-        with warnings.catch_warnings(action="ignore"):
-            [ids] = index.search([TEXTS[0]], 20, tenant=where).ids
-        assert not {IDS[0], IDS[2]} & {*ids}
-
-
 OTHER_KINDS = [
     ({"year": "2024"}, "'year' is compared with texts, but its values are numbers"),
     ({"year": {"$gte": "2021"}}, "'year' is compared with texts"),

@@ -106,9 +106,7 @@ def over_mcp(folder):
 OF_A_FOLDER = {
     "HTTP": over_http,
     "MCP": over_mcp,
-    "the command line": lambda folder: coded(
-        call("ask", folder, QUESTION, json_output=True)
-    ),
+    "the command line": lambda folder: coded(call("ask", folder, QUESTION, json_output=True)),
 } | {
     name: lambda folder, decide=decide: decide(Retriever.load(folder))
     for name, decide in OF_AN_INDEX.items()

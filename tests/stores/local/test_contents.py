@@ -128,14 +128,7 @@ def delete_elsewhere(folder, ids):
     subprocess.run([sys.executable, "-c", code, str(folder), *ids], check=False)
 
 
-def test_what_another_process_left_is_removed_by_the_next(index):
-    delete_elsewhere(index.folder, ["s"])
-    assert left_in(index.folder, PRIVATE) == PRIVATE
-    index.search(["badero"])
-    assert left_in(index.folder, PRIVATE) == []
-
-
-def test_a_search_waits_for_no_writer(index):
+def test_what_another_process_left_is_removed_by_the_next_search_which_waits_for_no_writer(index):
     delete_elsewhere(index.folder, ["s"])
     with closing(LocalStore(index.folder)) as other:
         with other.changing():
