@@ -215,7 +215,10 @@ def read_folder(
     Returns
     -------
     list of Document
-        The documents, in the order of their paths.
+        The documents, in the order of their paths. A table's row is a line, "Plan: Basic, Price:
+        5"; another head below an empty row begins another table. Links are as in Markdown, except
+        to other pages of a site; crossed-out text is "~~80~~"; an icon in a cell or beside words is
+        its `alt`, `aria-label` or title.
 
     Raises
     ------

@@ -75,6 +75,9 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         (`uec_rag.index.updates.with_ids_of`). The metadata are "source", "title" (the heading,
         else the page, the title of the document or the source) and, if they are known,
         "document_title", "page" and "start_index", where its own text begins in that of the file.
+        The last is absent if the file does not have the text as it is: rows of csv and jsonl,
+        operations of an interface, what a web page wraps or has tags in, subtitles of several
+        lines, and files that are no text, such as pdf and docx.
 
     Raises
     ------
