@@ -178,7 +178,7 @@ class LocalEmbeddings(Embeddings):
 def claims():
     """The sentences of the README, and rows of its tables, without links, up to its contents."""
     text = TEXTS["README.md"].partition("## Documentation")[0]
-    text = re.sub(r"^```.*?^```$|^\*\*Know.*|!\[.*?\]\(.*?\)", "", text, flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```$|^\*\*Know[^\n]*|!\[.*?\]\(.*?\)", "", text, flags=re.M | re.S)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     blocks = [" ".join(one.split()) for one in re.split(r"\n\s*\n|\n(?=[-|])", text)]
     told = [one for one in blocks if one and not one.startswith(("#", "|"))]
@@ -186,11 +186,13 @@ def claims():
 
 
 NO_CLAIMS = {"Output:", "On the command line:", "Tell your model to refuse."}
+NO_CLAIMS |= {"Have the model answer from them.", "Ask the user which one."}
 
 
 def test_every_claim_of_the_readme_has_a_test_or_a_record():
     rows = {row["claim"]: row["evidence"] for row in rows_of("claims_of_readme.csv")}
     told = [*(claim for claim in claims() if claim not in NO_CLAIMS)]
+    assert len(told) > 20
     assert [one for one in told if not any(claim in one for claim in rows)] == []
     assert [claim for claim in rows if claim not in TEXTS["README.md"]] == []
     for evidence in rows.values():
