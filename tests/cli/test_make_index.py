@@ -104,16 +104,6 @@ def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path):
     )
 
 
-def test_an_index_of_another_version_is_neither_read_nor_replaced(run, few, tmp_path):
-    Retriever(UEC(["bm25"])).save(tmp_path / "idx")
-    with database_of(tmp_path / "idx") as database:
-        database.execute("PRAGMA user_version = 5")
-    idx, new = tmp_path / "idx", tmp_path / "new"
-    for call in (["ask", idx, "locks"], ["index", idx, "--out", new], ["index", few, "--out", idx]):
-        assert "has format 5, expected 4" in " ".join(run(*call, code=2).output.split())
-    assert not new.exists()
-
-
 def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few, words, tmp_path):
     result = run("index", few, "--out", tmp_path / "idx", "--model", words)
     assert result.stderr.count("note:") == 1
