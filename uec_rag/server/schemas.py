@@ -77,7 +77,7 @@ class Message(BaseModel, strict=True):
 
 HISTORY = (
     "The turns before the question, oldest first: the user's as strings, or messages with a role. "
-    "The user's count, and answers that asked back."
+    "The user's count, answers that asked back, and the last answer."
 )
 CHOSEN = (
     "The reading that the user chose when asked back: its title, position or ids. Its passages "
