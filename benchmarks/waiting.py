@@ -20,7 +20,7 @@ import typer
 from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from uec_rag import UEC, Retriever
-from uec_rag.index.learn import FitMode
+from uec_rag.index.first_fit import FitMode
 
 _WAITING, _PASSAGES, _MANY = 40, 100, 20
 

@@ -16,8 +16,8 @@ from tests.contract.test_event_loop import WAYS
 from tests.helpers import bag_of_words, beside, index_of
 from tests.index.test_learn import ASKED, TEXTS
 from uec_rag import UEC, Gate, Retriever, llama_index
-from uec_rag.index.retriever import LOG
 from uec_rag.langchain import UECRetriever, UECVectorStore
+from uec_rag.retrieval.results import LOG
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 LONGEST = 60  # seconds that nothing takes
@@ -200,7 +200,7 @@ def test_a_fit_whose_service_fails_is_tried_again_and_ends_no_search():
     assert found.decision.code == "uncertain"
     broken.clear()
     assert not index.uec.is_fitted
-    index._own_fit.not_before = 0.0  # a minute later
+    index._first_fit.not_before = 0.0  # a minute later
     index.search(ASKED)
     assert index.uec.is_fitted
 

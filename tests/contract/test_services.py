@@ -22,7 +22,7 @@ from tests.index.test_updates import document
 from uec_rag import UEC, EncoderFailed, Gate, Retriever, llama_index
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, calls
-from uec_rag.index import fitted_index
+from uec_rag.index import first_fit
 from uec_rag.index.updates import replace_files
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.stores.passage import Passage
@@ -160,7 +160,7 @@ def test_a_fit_goes_on_where_a_call_has_failed(service, step, error):
 
 
 def test_what_a_fit_has_embedded_is_kept_for_the_next_try(service, monkeypatch):
-    monkeypatch.setattr(fitted_index, "_AGAIN", 0.0)
+    monkeypatch.setattr(first_fit, "_AGAIN", 0.0)
     index = filled(service)
     service.fails = lambda number: DOWN if number > 20 else None
     with pytest.warns(UserWarning, match="Searched without it"):

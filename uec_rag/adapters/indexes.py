@@ -13,7 +13,7 @@ from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_i
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.index import learn
-from uec_rag.index.learn import FitMode
+from uec_rag.index.first_fit import FitMode
 from uec_rag.index.retriever import Retriever
 from uec_rag.stores.base import Store
 from uec_rag.stores.passage import Passage

@@ -15,10 +15,9 @@ from uec_rag.base.text import QUESTION_KEYS, SOURCE_KEYS, first_value
 from uec_rag.clarify.replies import Within
 from uec_rag.confidence.decision import Action
 from uec_rag.documents.passages import BOOKKEEPING
-from uec_rag.index.index import Passages
 from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.hits import Result, read_by_model
-from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages
 from uec_rag.stores.filters import selects_all
 from uec_rag.stores.passage import Passage
 

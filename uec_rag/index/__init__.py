@@ -1,8 +1,8 @@
 """What is kept, learned, saved and updated, and searched: an index.
 
-`retriever` is the index as users see it, made of `index` and `fitted_index`; `additions` are
-encoded, `learn` fits and calibrates, `save` writes and opens a folder, `updates` keeps up with
-files.
+`retriever` is the index as users see it. What it calls stands beside it: `additions` are encoded,
+`learn` fits and calibrates, `first_fit` when a search is the first, `refits` change what is there;
+`save` writes and opens a folder, `labels` are in it, `updates` keeps up with files.
 """
 
 from uec_rag.index.retriever import Retriever

@@ -8,28 +8,20 @@ questions, see `uec_rag.ensemble.fit.fit`. With labels, confidence is calibrated
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import logging
-import os
-import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import FingerprintMismatch, NoFit, warn
+from uec_rag.base.errors import NoFit, warn
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.loops import context_of_its_own
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Memory, Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
@@ -38,17 +30,14 @@ from uec_rag.encoders.base import PROBES, Encoder, TermEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.refit import Refit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.labels import warn_of_lost
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.rankings import Method, find
 from uec_rag.stores.base import Searched
-from uec_rag.stores.local import LocalStore
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
-from uec_rag.stores.stored import encode_words
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
@@ -81,7 +70,7 @@ def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     _log.warning("uec_rag: the first search fits the ensemble, once: it reads some passages.")
     passages = store.examples()
     twin = fit_of_twin(uec.encoders, uec.fitted)
-    if twin is not None and _are_plain(uec.encoders[:1], PROBES[0]):
+    if twin is not None and are_plain(uec.encoders[:1], PROBES[0]):
         fitted = uec.with_cache()
         fitted.fitted = twin
         _log.info("uec_rag: %s is a model that comes with a fit.", uec.names[0])
@@ -126,7 +115,7 @@ def fit_without_labels(
         if candidate.models == models and candidate.questions == pairs:
             fitted.fitted = candidate.fitted
             return fitted
-    if not dense or not _are_plain(dense, pairs[0][1]) or not uec.fitted.is_direct:
+    if not dense or not are_plain(dense, pairs[0][1]) or not uec.fitted.is_direct:
         raise NoFit(
             "uec: expected a model whose last layer is the identity, in a direct sum, got "
             f"{', '.join(uec.names)}; fit it on pairs of your own with UEC.fit(pairs)."
@@ -153,7 +142,7 @@ def fit_without_labels(
     return fitted
 
 
-def _are_plain(encoders: Sequence[Encoder], text: str) -> bool:
+def are_plain(encoders: Sequence[Encoder], text: str) -> bool:
     """Return whether the last layer of all encoders is the identity, as they encode a text."""
     unknown = [e for e in encoders if not isinstance(getattr(e, "uncached", e), BlackBoxEncoder)]
     encodings = [encoder.encode([text], "passage") for encoder in unknown]
@@ -206,42 +195,6 @@ def _recall_over(uec: UEC, store: SourceStore) -> UEC | None:
             twin.fitted = recent.fitted
             return twin
     return None
-
-
-def passages_to_count(uec: UEC, store: Searched, home: LocalStore) -> list[Passage]:
-    """Return passages of which words are counted again, once the stemmer has changed.
-
-    FingerprintMismatch if they cannot be, and a warning if they can.
-    """
-    problem = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
-    if home.read_only:
-        raise FingerprintMismatch(f"{problem}; open it once to write, which counts them again.")
-    passages = store.examples()
-    is_known = bool(passages)
-    if not isinstance(store, SourceStore):
-        is_known = isinstance(store, LocalStore) and _are_plain(uec.encoders, "probe")
-    if not is_known:
-        raise FingerprintMismatch(f"{problem}, and its passages cannot be read; build it again.")
-    warn(f"{problem}; they are counted again, once.")
-    return passages
-
-
-def change_of(before: UEC, after: UEC) -> Refit:
-    """Return the change from one fit of an ensemble to another."""
-    widths = tuple(encoder.dimension for encoder in after.encoders)
-    return Refit(before.fitted, after.fitted, widths)
-
-
-def recount(store: Searched, before: UEC, after: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
-    """Yield all passages of a store, with their Gaussians after a fit and words counted again.
-
-    `store`: a view with Gaussians of `before`. No model is run.
-    """
-    change, passages = change_of(before, after), store.passages()
-    while batch := [*islice(passages, _AT_ONCE)]:
-        means = store.vectors([passage.id for passage in batch]).mean
-        words = encode_words(after.encoders, batch)
-        yield batch, change.gaussians(means, [block for part in words for block in part.blocks])
 
 
 @dataclass(frozen=True)
@@ -371,106 +324,19 @@ def without_answers(
     return examples
 
 
-FitMode: TypeAlias = bool | Literal["background"]
-"""When an index fits its ensemble: before its first search, never, or beside searches."""
-
-_beginning = threading.Lock()
-_turns: dict[Hashable, list[Any]] = {}  # the lock of each fit that runs, and how many want it
-_threads = weakref.WeakSet[threading.Thread]()
-_LONGEST_END = 10.0  # seconds that the end of the process waits for a call of a model
-
-
-def check_mode(mode: object) -> FitMode:
-    """Return a mode; ValueError if it is none."""
-    if mode is True or mode is False or mode == "background":
-        return mode
-    raise ValueError(f"fit: expected True, False or 'background', got {mode!r:.60}.")
-
-
-@contextmanager
-def one_at_a_time(key: Hashable) -> Iterator[None]:
-    """Wait until no other thread of this process is in a block of the same key."""
-    key = os.getpid(), key  # a forked child has locks of its own
-    with _beginning:
-        turn = _turns.setdefault(key, [threading.RLock(), 0])
-        turn[1] += 1
-    try:
-        with turn[0]:
-            yield
-    finally:
-        with _beginning:
-            turn[1] -= 1
-            if not turn[1]:
-                _turns.pop(key, None)
-
-
-@atexit.register
-def _end_fits() -> None:
-    """End the fits that run beside the end of the process, each after the call that it is in.
-
-    A thread that the interpreter ends within a model's library would abort the process.
-    """
-    running = [thread for thread in _threads if thread.is_alive()]
-    for thread in running:
-        arguments = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(*arguments)
-    for thread in running:
-        thread.join(_LONGEST_END)
-
-
-class OwnFit:
-    """The fit of an index and of its views.
-
-    Parameters
-    ----------
-    mode : FitMode
-
-    Attributes
-    ----------
-    is_due : bool
-        False once it was made, or cannot be.
-    not_before : float
-        The time, of `time.monotonic`, before which it is not tried again.
-    swapping : lock
-        Held while the ensemble of an index and its passages change together.
-    """
-
-    def __init__(self, mode: FitMode) -> None:
-        self.mode = check_mode(mode)
-        self.is_due, self.not_before = bool(mode), 0.0
-        self.swapping = threading.RLock()
-        self._running: tuple[int, Future[None]] | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return OwnFit, (self.mode if self.is_due else False,)
-
-    def begin(self, work: Callable[[], None], *, here: bool) -> Future[None]:
-        """Begin the work unless it runs already; return what ends with it.
-
-        `here`: whether this thread does it, or one that is made for it.
-        """
-        with _beginning:
-            if self._running is not None and self._running[0] == os.getpid():
-                return self._running[1]
-            future = Future[None]()
-            self._running = os.getpid(), future
-        future.set_running_or_notify_cancel()  # who waits cannot cancel it for others
-        run = partial(self._run, work, future)
-        if here:
-            run()
-        else:
-            copy = context_of_its_own()
-            begun = threading.Thread(target=copy.run, args=(run,), name="uec-rag-fit", daemon=True)
-            _threads.add(begun)
-            begun.start()
-        return future
-
-    def _run(self, work: Callable[[], None], future: Future[None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            self._running = None
-            future.set_exception(error)
-        else:
-            self._running = None
-            future.set_result(None)
+def report_of(uec: UEC, calibration: CorpusCalibration | None) -> str:
+    """Describe how relevance and confidence were learned, and their limitations."""
+    if calibration is not None:
+        return str(calibration)
+    if uec.fitted.confidence_model is None:
+        return (
+            "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
+            "that was learned on other ensembles' similarities, standardised over the corpus. "
+            "Call fit_from(passages), which needs 32 questions made of them and no labels, or "
+            "calibrate."
+        )
+    source = f"The ensemble is {uec.report.source}. " if uec.report and uec.report.source else ""
+    return (
+        f"{source}Confidence was learned on other collections and may be off on this one; with "
+        "labels, calibrate corrects it."
+    )

@@ -1,43 +1,54 @@
-"""The retriever: an index that is searched, with a decision for each question."""
+"""The retriever: passages with the vectors that an ensemble made of them, which is searched."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
-from uec_rag.base.checks import check_k, check_type
-from uec_rag.base.errors import EncoderFailed, warn, warn_once
+from uec_rag.base.checks import as_list, check_k, check_share, check_type
+from uec_rag.base.errors import EncoderFailed, FingerprintMismatch, NoDirection, warn, warn_once
+from uec_rag.base.files import as_path
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import beside
 from uec_rag.base.progress import span
 from uec_rag.clarify.outline import CLARIFY_FROM
 from uec_rag.clarify.replies import Within
+from uec_rag.documents.question_tables import follow_labels
+from uec_rag.encoders.calls import patiently
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.gates.gate import Gate
+from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
+from uec_rag.gates.labels import check_labels
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import Pending, pending_on_results, settled_result
-from uec_rag.index import save
-from uec_rag.index.fitted_index import FittedIndex
+from uec_rag.index import learn, save
+from uec_rag.index.additions import encode_additions
+from uec_rag.index.first_fit import FirstFit, FitMode
+from uec_rag.index.labels import ALL_LABELS, check_label, read_labels, write_label
+from uec_rag.index.refits import passages_to_count, refitted
+from uec_rag.index.save import Settings
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.hits import Result, SearchResult, is_read_by_model
+from uec_rag.retrieval.hits import Result, SearchResult, is_read_by_model, without_findings
 from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.rankings import Method, method_of
-from uec_rag.retrieval.results import ask_vector, search_queries
-from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
-from uec_rag.stores.filters import all_of, parse
+from uec_rag.retrieval.results import ask_vector, log_decisions, search_queries
+from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages, Searched, Store
+from uec_rag.stores.candidates import saved_store
+from uec_rag.stores.filters import all_of, check_tenant, matching, parse
+from uec_rag.stores.local import LocalStore
+from uec_rag.stores.passage import Passage, hash_text, last_of_each, make_passages
 from uec_rag.stores.source import SourceStore
 
-LOG = logging.getLogger("uec_rag.decisions")
-"""Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
 
-
-class Retriever(FittedIndex):
+class Retriever:
     """Searchable index of passages with confidence estimates.
 
     Parameters
@@ -86,58 +97,285 @@ class Retriever(FittedIndex):
     2
     """
 
-    def with_gate(self, gate: Gate | None) -> Self:
-        """Return a read-only view of the current index in which another gate decides, or none."""
-        view = self.snapshot()
-        view.gate = gate
-        return view
+    def __init__(
+        self,
+        uec: UEC,
+        store: Store | None = None,
+        *,
+        language: str | None = None,
+        fit: FitMode = True,
+        tenant_required: bool = False,
+    ) -> None:
+        check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
+        check_type(store, Store | None, "store", "a store, such as LocalStore()")
+        self.uec = uec
+        self.store: Searched = LocalStore() if store is None else store
+        self._posteriors = uec.fitted.posteriors
+        if len(self.store):
+            self._written.bind(uec.fingerprint)
+        self.language = check_language(language)
+        self.calibration: learn.CorpusCalibration | None = None
+        home = self.store if isinstance(self.store, LocalStore) else LocalStore()
+        self._settings = Settings(home)
+        self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
+        self._gate_of_folder = save.SavedGate()
+        # Which passages of gates are still there, and what was said of gates; shared, too.
+        self._living: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+        self._warnings: set[object] = set()
+        self._is_snapshot, self._first_fit = False, FirstFit(fit)
+        self._is_being_fitted = False  # in a view that was taken meanwhile
+        # An ensemble, and its copy that has what was embedded of an addition that failed.
+        self._begun: tuple[UEC, UEC] | None = None
+        # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
+        self.usual_filter: Filter | None = None
+        self.usual_tenant: Filter | None = None
+        self.tenant_required = tenant_required
 
-    def stamp(
-        self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
-    ) -> Stamp:
-        """Return what confidence depends on, by which a gate notices that the index is another.
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store}, {self.uec!r})"
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the index itself, which copies of what searches it share."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the path of a folder, or the passages of an index in memory and of a view."""
+        blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
+        state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
+        state |= {"usual_filter": None, "usual_tenant": None, "_begun": None}
+        if self._is_snapshot:  # whose store has all that it needs of the folder but these
+            home, settings = LocalStore(), self._settings.home.settings
+            home.change_settings({name: settings.get(name) for name in ALL_LABELS})
+            state |= {"_settings": Settings(home), "_gate": (self.gate,)}
+        return state
+
+    def __len__(self) -> int:
+        """Return the number of passages; ValueError if a tenant is required."""
+        self._tenant_of(EVERYONE)
+        return len(self.store)
+
+    def __bool__(self) -> bool:
+        return len(self.store) > 0
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the index; None if it is in memory."""
+        return self._settings.home.folder
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate that decides in every search; None for a confidence above 0.5.
+
+        If none is set, it is that in the folder that the index was loaded from, "gate.json".
+        """
+        if self._gate:
+            return self._gate[0]
+        folder = self._settings.home.folder
+        if folder is not None and folder.exists():  # a deleted folder removes no gate
+            self._gate_of_folder = save.read_gate(folder, self._gate_of_folder)
+        return self._gate_of_folder.gate
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self._gate = (check_gate(gate),)
+
+    @property
+    def changes(self) -> int:
+        """The number of additions and removals so far by all processes; 0 for an engine."""
+        return self.store.changes
+
+    @property
+    def report(self) -> str:
+        """The description of how relevance and confidence were learned, and of limitations."""
+        return learn.report_of(self.uec, self.calibration)
+
+    def add(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        show_progress: bool | None = None,
+    ) -> list[str]:
+        """Encode and index texts; a text with the id of an existing one replaces it.
+
+        Models embed each different text once, and none that the index has: to embed them again, as
+        if the model behind an API has changed, call `clear` first. All texts are added or none;
+        after a failure, what a service embedded is kept for the next call. To fill an index that is
+        larger than the memory, add a few thousand at a time.
 
         Parameters
         ----------
-        filter : Filter, optional
-            That of searches.
-        of : Stamp, optional
-            One to compare with: only what it has is found, and of its passages those that the index
-            has. A store that cannot look them up counts as having all. By default, everything is
-            found but passages.
-        again : bool
-            Whether passages are looked up again, if they were before.
-        """
-        store, pairs = self.store, () if of is None else of.passages
-        if pairs and store.can_look_up:
-            if again or pairs not in self._living:
-                now = store.fingerprints([id_ for id_, _ in pairs])
-                self._living[pairs] = tuple(pair for pair in pairs if now.get(pair[0]) == pair[1])
-            pairs = self._living[pairs]
-        probes: tuple[tuple[float, ...], ...] = ()
-        if of is None or of.probes:
-            probes = (*self.uec.probes, *store.probes)
-        corpus = store.corpus() if of is None or of.corpus else ""
-        return Stamp(self._method(filter).basis, corpus, probes, pairs)
+        texts : iterable of str
+        ids : iterable of str, optional
+            Generated by default. If a text is given twice with one id, the last metadata stays.
+        metadatas : iterable of mapping, optional
+            One per text. Keys that begin with "uec_" are dropped, since a search uses them.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after a second.
 
-    def _active_gate(self, filter: Filter | None = None) -> Gate | None:
-        """Return the gate that decides; warns once for each reason for which it does not fit.
+        Returns
+        -------
+        list of str
+            The ids.
 
-        ValueError if it expects a share of wrong answers of an ensemble that is not fitted.
+        Raises
+        ------
+        TypeError, ValueError
+            If a text is empty or not a string, if an id is given with two texts, or if the lengths
+            differ.
         """
-        gate = self.gate
-        if gate is None:
-            return None
-        if gate.max_wrong is not None and self._is_unfitted and not self._is_being_fitted:
+        passages = make_passages(texts, ids, metadatas)
+        batch = [passages[position] for position in last_of_each(passages)]
+        if not batch:
+            return []
+        self._follow()
+        while True:
+            uec = self.uec
+            try:
+                gaussians = self.encode(batch, show_progress=show_progress)
+            except NoDirection as error:
+                row = next((at for at, p in enumerate(passages) if p.searched == error.text), None)
+                raise ValueError(
+                    f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
+                ) from error
+            with self.changing():
+                with self._first_fit.swapping:
+                    is_same = self.uec is uec  # else it was fitted meanwhile
+                if is_same:
+                    self.add_gaussians(batch, gaussians)
+                    return [passage.id for passage in passages]
+
+    def encode(self, passages: Sequence[Passage], *, show_progress: bool | None = None) -> Gaussian:
+        """Encode passages for `add_gaussians`, of which models see each new text once.
+
+        What services embedded before another of their calls failed is kept until passages are
+        added.
+        """
+        with self._first_fit.swapping:
+            self._check_fit()
+            uec, begun = self.uec, self._begun
+        if begun is None or begun[0] is not uec:
+            self._begun = begun = uec, uec.remembering()
+        return encode_additions(begun[1], self.store, passages, show_progress=show_progress)
+
+    def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
+        """Add passages that are already encoded.
+
+        Parameters
+        ----------
+        passages : sequence of Passage
+            Passages as returned by `make_passages`.
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of their texts, as `UEC.encode` returns them.
+
+        Returns
+        -------
+        list of str
+            The ids.
+        """
+        return self.add_gaussians(passages, self.uec.fitted.combine_as(parts, "passage"))
+
+    def add_gaussians(self, passages: Sequence[Passage], gaussians: Gaussian) -> list[str]:
+        """Add passages with the Gaussians that the ensemble has of them; return their ids."""
+        self._check_fit()
+        with self.changing():
+            self._written.bind(self.uec.fingerprint)
+            self._written.add([without_findings(passage) for passage in passages], gaussians)
+        self._begun = None
+        return [passage.id for passage in passages]
+
+    def _check_fit(self) -> None:
+        """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
+        if self.uec.fitted.posteriors is self._posteriors:
+            return
+        if self:
             raise ValueError(
-                f"gate: max_wrong={gate.max_wrong} takes the threshold of fitted ensembles, and "
-                "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
-                "or make the gate by Gate.from_labels."
+                f"uec: it was fitted after these {len(self.store)} passages were indexed, whose "
+                "vectors are of the previous fit; call clear() and add them again."
             )
-        with suppress(EncoderFailed):  # what fails is compared as soon as it answers again
-            if reason := gate.misfit(self, filter, again=False):
-                warn_once(self._warnings, (reason, gate.stamp.basis), reason)
-        return gate
+        self._posteriors = self.uec.fitted.posteriors
+
+    @contextmanager
+    def changing(self) -> Iterator[Self]:
+        """Make several calls one transaction: if the block fails, none of them has happened.
+
+        Others, also in other processes, wait to write until the block ends, and read meanwhile
+        what was there before. An engine has no transactions: what was written there stays.
+
+        Raises
+        ------
+        BlockingIOError
+            If another process writes for longer than a minute.
+        PermissionError
+            If the index was loaded with ``read_only=True``.
+
+        Examples
+        --------
+        >>> from uec_rag import UEC
+        >>> index = Retriever(UEC(["bm25"]))
+        >>> with index.changing():
+        ...     ids = index.add(["Cats purr.", "Dogs bark."], ids=["cats", "dogs"])
+        ...     index.delete(["cats"])
+        1
+        """
+        with self._written.changing():
+            yield self
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove passages, ignoring unknown ids; return the number removed."""
+        return self._written.delete(as_list(ids, "ids"))
+
+    def clear(self) -> None:
+        """Remove every passage."""
+        self.delete([passage.id for passage in self.store.passages()])
+
+    def get(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids.
+
+        `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
+        """
+        condition, names = self._tenant_of(tenant), as_list(ids, "ids")
+        if condition is None:
+            return self.store.get(names)
+        hits = matching(parse(condition), self.store.get(names))
+        there = {passage.id: passage for passage in hits}
+        return [there[id_] for id_ in names if id_ in there]
+
+    def passages(
+        self, filter: Filter | None = None, *, tenant: Filter | Everyone = EVERYONE
+    ) -> Passages:
+        """Return all passages, or those that a filter selects, to loop over and to count.
+
+        With a store in memory, they are those of now, in the order of insertion; with another
+        store, each loop reads those that it has then.
+
+        `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
+        """
+        return Passages(self.store.snapshot(all_of(self._tenant_of(tenant), filter)))
+
+    def vectors(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> Gaussian:
+        """Return the stored Gaussians of ids; KeyError if an id is unknown.
+
+        `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
+        """
+        names = as_list(ids, "ids")
+        if self._tenant_of(tenant) is not None:
+            there = {passage.id for passage in self.get(names, tenant=tenant)}
+            if unknown := [id_ for id_ in names if id_ not in there]:
+                raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
+        return self.store.vectors(names)
+
+    def _tenant_of(self, tenant: Filter | Everyone) -> Filter | None:
+        """Return the filter of a call's tenant, None for all; see `check_tenant`."""
+        return check_tenant(tenant, required=self.tenant_required)
+
+    @property
+    def _written(self) -> Store:
+        """The store, to write to; RuntimeError in a snapshot."""
+        if not isinstance(self.store, Store):
+            raise RuntimeError("this is a snapshot of an index; write to the index itself.")
+        return self.store
 
     def search(
         self,
@@ -197,8 +435,10 @@ class Retriever(FittedIndex):
             filter=filter, history=history, within=within, diversity=diversity, tenant=tenant
         )
         with span("search") as facts:
-            result, pending = self._begin(queries, k, options)
-            if pending is not None:
+            view, request, gate = self._prepare(queries, k, options)
+            result = view._run(request)
+            if gate is not None:
+                pending = view._pending(gate, request, result)
                 result = settled_result(pending, pending.finish(), k)
             log_decisions(result, facts)
         return result
@@ -208,27 +448,31 @@ class Retriever(FittedIndex):
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
+
+        def begin() -> tuple[Retriever, Request, Gate | None, SearchResult]:
+            view, request, gate = self._prepare(queries, k, options)
+            return view, request, gate, view._run(request)
+
         with span("search") as facts:
-            result, pending = await beside(self._begin, queries, k, options)
-            if pending is not None:
+            view, request, gate, result = await beside(begin)
+            if gate is not None:
+                pending = view._pending(gate, request, result)
                 result = settled_result(pending, await pending.afinish(), k)
             log_decisions(result, facts)
         return result
 
-    def _begin(
+    def _prepare(
         self, queries: Sequence[str], k: int, options: Options
-    ) -> tuple[SearchResult, Pending[Result] | None]:
-        """Search, and decide at the threshold of the gate, before its advisor is asked.
-
-        Returns the result, and the gate's decisions if there is one.
-        """
+    ) -> tuple[Self, Request, Gate | None]:
+        """Check and parse what is asked; return what is searched, the request, and the gate."""
         is_being_fitted = self._fit_once()
         if (diversity := options.get("diversity")) is not None:
             check_type(diversity, Diversity, "diversity", "a Diversity")
+        view = self
         if (diversity is not None or is_being_fitted) and not self._is_snapshot:
-            return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
-        self._follow()
-        self.store.remove_deleted()
+            view = self.snapshot()  # no passage of it is deleted
+        view._follow()
+        view.store.remove_deleted()
         tenant = options.get("tenant", EVERYONE)
         is_open = tenant is EVERYONE and not self.tenant_required
         request = Request(
@@ -242,22 +486,21 @@ class Retriever(FittedIndex):
         )
         if (scope := request.scope) is not None:
             parse(scope)  # so that a wrong one costs no encoding
-        gate = self._active_gate(scope)
+        gate = view._active_gate(scope)
         questions = parse_queries(queries, options.get("history"), request.within)
         depth = request.k if gate is None else gate.depth(request.k)
-        request = replace(request, queries=questions, k=depth)
-        result = self._run(request)
-        if gate is None:
-            return result, None
+        return view, replace(request, queries=questions, k=depth), gate
+
+    def _pending(self, gate: Gate, request: Request, result: SearchResult) -> Pending[Result]:
+        """Decide on a result at the threshold of the gate, before its advisor is asked."""
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it, and is spelled correctly.
             return self._run(replace(request, queries=[*map(Query, rewrites)], spells=False))
 
         # A rewrite may lead away from a reading that was chosen.
-        search = None if any(query.replies for query in questions) else again
-        lines = [query.lines for query in questions]
-        return result, pending_on_results(gate, result, lines, search)
+        search = None if any(query.replies for query in request.queries) else again
+        return pending_on_results(gate, result, [query.lines for query in request.queries], search)
 
     def _run(self, request: Request) -> SearchResult:
         """Search for questions; see `search_queries`.
@@ -341,11 +584,59 @@ class Retriever(FittedIndex):
         language = check_language(self.language) or ENGLISH
         return ask_vector(self.uec, store, embedding, request, language)
 
+    def _active_gate(self, filter: Filter | None = None) -> Gate | None:
+        """Return the gate that decides; warns once for each reason for which it does not fit.
+
+        ValueError if it expects a share of wrong answers of an ensemble that is not fitted.
+        """
+        gate = self.gate
+        if gate is None:
+            return None
+        is_unfitted = self.calibration is None and self.uec.fitted.confidence_model is None
+        if gate.max_wrong is not None and is_unfitted and not self._is_being_fitted:
+            raise ValueError(
+                f"gate: max_wrong={gate.max_wrong} takes the threshold of fitted ensembles, and "
+                "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
+                "or make the gate by Gate.from_labels."
+            )
+        with suppress(EncoderFailed):  # what fails is compared as soon as it answers again
+            if reason := gate.misfit(self, filter, again=False):
+                warn_once(self._warnings, (reason, gate.stamp.basis), reason)
+        return gate
+
+    def stamp(
+        self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
+    ) -> Stamp:
+        """Return what confidence depends on, by which a gate notices that the index is another.
+
+        Parameters
+        ----------
+        filter : Filter, optional
+            That of searches.
+        of : Stamp, optional
+            One to compare with: only what it has is found, and of its passages those that the index
+            has. A store that cannot look them up counts as having all. By default, everything is
+            found but passages.
+        again : bool
+            Whether passages are looked up again, if they were before.
+        """
+        store, pairs = self.store, () if of is None else of.passages
+        if pairs and store.can_look_up:
+            if again or pairs not in self._living:
+                now = store.fingerprints([id_ for id_, _ in pairs])
+                self._living[pairs] = tuple(pair for pair in pairs if now.get(pair[0]) == pair[1])
+            pairs = self._living[pairs]
+        probes: tuple[tuple[float, ...], ...] = ()
+        if of is None or of.probes:
+            probes = (*self.uec.probes, *store.probes)
+        corpus = store.corpus() if of is None or of.corpus else ""
+        return Stamp(self._method(filter).basis, corpus, probes, pairs)
+
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         is_being_fitted = self._fit_once()
 
-        def take(_: save.Settings) -> Retriever:
+        def take(_: Settings) -> Retriever:
             self._follow()
             view = type(self).__new__(type(self))
             view.__dict__ |= self.__dict__  # a copy would have settings of its own
@@ -353,9 +644,15 @@ class Retriever(FittedIndex):
             view._is_being_fitted |= is_being_fitted
             return view
 
-        with self._own_fit.swapping:
+        with self._first_fit.swapping:
             is_read = self._is_snapshot
             return cast(Self, take(self._settings) if is_read else self._settings.read_whole(take))
+
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a read-only view of the current index in which another gate decides, or none."""
+        view = self.snapshot()
+        view.gate = gate
+        return view
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.
@@ -371,6 +668,368 @@ class Retriever(FittedIndex):
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
         return view
 
+    @property
+    def labels(self) -> dict[str, set[str]]:
+        """The ids of the passages that answer each labelled question; none if nothing does.
+
+        A label follows its text to another id. If no passage has that text any more, it is left
+        out with a warning, and so is a question that has no other label.
+        """
+        return self.labels_of(EVERYONE)
+
+    def labels_of(self, tenant: Filter | Everyone) -> dict[str, set[str]]:
+        """Return the `labels` of one tenant, which are apart from those of others and of none."""
+        condition = self._tenant_of(tenant)
+        labels = read_labels(self._settings.home, condition)
+        view = self.store if condition is None else self.store.snapshot(condition)
+        return follow_labels(labels, view)
+
+    def label(
+        self,
+        question: str,
+        relevant_ids: Collection[str] | None,
+        *,
+        tenant: Filter | Everyone = EVERYONE,
+    ) -> None:
+        """Label a question of the saved index with the passages that answer it.
+
+        `uec-rag gate` makes a gate of the labels. A label takes the place of one that the question
+        had. Other processes may write at the same time.
+
+        Parameters
+        ----------
+        question : str
+        relevant_ids : collection of str, optional
+            Ids of passages; empty if nothing in the index answers the question. None removes its
+            label.
+        tenant : mapping, optional
+            The filter of one tenant's passages, of which the ids are; see `labels_of`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the question is empty, an id is not in the index, or the index has no folder yet.
+        PermissionError, BlockingIOError
+            If the index is only read, or other processes keep writing to it.
+        """
+        ids, condition = as_list(relevant_ids or [], "relevant_ids"), self._tenant_of(tenant)
+        if condition is None:
+            there = self.store.fingerprints(ids)
+        else:
+            there = {p.id: hash_text(p.text) for p in self.get(ids, tenant=tenant)}
+        check_label(question, ids, there, self.folder)
+        hashes = None if relevant_ids is None else there
+        write_label(self._settings.home, question, hashes, condition)
+
+    def calibrate(
+        self,
+        queries: Sequence[str],
+        relevant_ids: Sequence[Collection[str]],
+        *,
+        unanswerable_rate: float = 0.1,
+        k: int = 10,
+    ) -> Self:
+        """Fit relevance and confidence to labelled queries of this corpus.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            Typical queries of users, ideally a few hundred, including some that the corpus does not
+            answer.
+        relevant_ids : sequence of collection of str
+            Ids of the passages that answer each query; empty if none does.
+        unanswerable_rate : float
+            Share of the users' queries that the corpus does not answer. It is used if all labelled
+            queries have an answer; unanswerable ones are then made by hiding answers.
+        k : int
+            A query counts as answered if one of its first k hits is relevant.
+
+        Returns
+        -------
+        self
+            With `calibration` and `report` set.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not one collection of ids per query, if an id is not in the index, if no
+            query has any ids, or if there are too few queries.
+        """
+        k = check_k(k)
+        check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
+        self._fit_once()
+        store = self.store.snapshot()
+        answers = check_labels(queries, relevant_ids, store)
+        with patiently():
+            self.calibration = learn.calibrate_with_labels(
+                self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
+            )
+        home = self._settings.home
+        if not home.read_only and not self._is_snapshot:
+            home.change_settings({"calibration": self.calibration.metadata()})
+            self._settings = self._settings.now()
+        return self
+
+    def fit_from(
+        self, passages: Sequence[Passage] | None = None, *, show_progress: bool | None = None
+    ) -> Self:
+        """Fit the ensemble on questions made of passages, without labels, in a copy of its own.
+
+        The questions, 148 at most, are headings and the first sentences of passages, which the rest
+        of these answers. Each is embedded once, as is what answers it; the passages of the index
+        are not embedded again. The first search does the same by itself unless ``fit=False``, once,
+        if there are 64 passages or more that can be listed.
+
+        Parameters
+        ----------
+        passages : sequence of Passage, optional
+            Passages like those of the index; by default its own, which a source of candidates may
+            not be able to list.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after a second.
+
+        Returns
+        -------
+        self
+            With another `uec`. A calibration or a gate must be made again.
+
+        Raises
+        ------
+        TypeError
+            If one is not a passage.
+        ValueError
+            If fewer than 32 questions can be made, or no model is the ensemble's whose vectors can
+            be fitted as they are: one with the identity as last layer.
+        PermissionError
+            If the index is only read.
+        """
+        sample = self.store.examples() if passages is None else [*passages]
+        instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
+        for passage in sample:
+            check_type(passage, Passage, "passages", "Passage objects", instead)
+        before = self.uec
+        with patiently():
+            fitted = learn.fit_without_labels(before, sample, show_progress=show_progress)
+        self._use_fit(fitted, sample)
+        if isinstance(self.store, SourceStore) and passages is not None:
+            learn.remember(before, self.store, self.uec.fitted)
+        return self
+
+    async def afit_once(self) -> None:
+        """Wait for the fit that the first search makes, in a thread that no event loop needs."""
+        fit = self._first_fit
+        if fit.is_due and not self._is_snapshot and fit.mode != "background":
+            await fit.aonce(self.uec, self.store, self._must_stay, self._fit)
+
+    def _fit_once(self) -> bool:
+        """Fit an ensemble without a fit; return whether it is fitted beside searches now."""
+        if not self._first_fit.is_due or self._is_snapshot:
+            return False
+        return self._first_fit.once(self.uec, self.store, self._must_stay, self._fit)
+
+    def _fit(self) -> None:
+        self._first_fit.attempt(self.uec, self.store, self._use_fit)
+
+    def _must_stay(self) -> bool:
+        """Return whether something was made with the ensemble as it is."""
+        gate, home = self.gate, self._settings.home
+        is_engine = self.store.is_elsewhere and not isinstance(self.store, SourceStore)
+        has_own_gate = gate is not None and gate.max_wrong is None
+        is_calibrated = self.calibration is not None or has_own_gate
+        return is_engine or home.read_only or is_calibrated or bool(read_labels(home))
+
+    def _use_fit(
+        self, uec: UEC, passages: Sequence[Passage], *, must_recount: bool = False
+    ) -> None:
+        """Take another fit of the ensemble, with which all passages are scored from now on."""
+        with refitted(
+            *(self._settings.home, self._written, self.uec, uec, self.calibration),
+            *(self._first_fit.swapping, passages),
+            must_recount=must_recount,
+        ) as store:
+            self.store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
+            self._settings = self._settings.now()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Copy the index with its ensemble and gate to a folder, in place of one that is there.
+
+        An index in memory has that folder from then on: later changes are written through. One
+        that was loaded from `path` only records its ensemble and calibration there, since its
+        passages are there.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` exists and is not a saved index.
+        IndexCorrupted
+            If the index there is damaged, or of another version; it stays as it is.
+        BlockingIOError
+            If another process writes there for longer than a minute.
+        OSError
+            If the disk is full; what was there is unchanged.
+        """
+        target, home = as_path(path), self._settings.home
+        gate = self.gate if self._gate or home.folder != target else None
+        if home.folder == target and not self._is_snapshot:
+            save.record(home, self.store, self.uec, self.calibration)
+            self._settings = self._settings.now()
+            store = home
+        else:
+            store = save.save_index(target, self.uec, self.store, self.calibration)
+        with store.changing():
+            store.change_settings({save.TENANT_REQUIRED: self.tenant_required})
+        if gate is not None:
+            gate.save(target / GATE_FILE)
+        if store is home:
+            return
+        if self._is_snapshot or home.folder is not None:
+            store.close()
+        else:
+            home.move_to(store)
+            self._settings = self._settings.now()
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        uec: UEC | None = None,
+        *,
+        read_only: bool = False,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        store: Store | None = None,
+        trust: bool = False,
+        fit: FitMode = True,
+        tenant_required: bool = False,
+    ) -> Self:
+        """Open a saved index; what is changed is on disk when the call returns.
+
+        Other processes may write at the same time; a search sees what they have written. `check`
+        verifies all checksums, of which opening reads few.
+
+        Parameters
+        ----------
+        path : path
+            The folder; a gate in it, "gate.json", decides in every search.
+        uec : UEC, optional
+            The ensemble that the index was made with; by default, the saved one is loaded.
+        read_only : bool
+            Whether the folder is only read, as where nothing can be written.
+        encoders : mapping, optional
+            As in `UEC.load`, for encoders that cannot be loaded by name.
+        store : Store, optional
+            The store of an index in an engine, which is never opened from the saved folder alone.
+        trust : bool
+            Whether to trust the folder and download the models that it names, as in `UEC.load`.
+        fit : bool or "background"
+            Whether the first search may fit an ensemble that has no fit; never if it is only read.
+        tenant_required : bool
+            As in the class; also if the index was saved with it.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no saved index.
+        IndexCorrupted
+            If the saved index is damaged.
+        FingerprintMismatch
+            If `uec` or one of its encoders is not the one that the index was made with.
+        PermissionError
+            If nothing can be written there, and `read_only` is false.
+        ValueError
+            If an encoder or the store must be passed, or if a model needs to be downloaded without
+            `trust`.
+        """
+        check_type(uec, UEC | None, "uec", "a UEC or None")
+        home = save.open_home(as_path(path), read_only=read_only)
+        options = None if uec else {"encoders": encoders or {}, "trust": trust}
+        settings = Settings(home, options=options)
+        try:
+            retriever = settings.read_whole(partial(cls._open, uec, store, fit))
+        except BaseException:
+            home.close()
+            raise
+        retriever.tenant_required = tenant_required or bool(home.settings.get(save.TENANT_REQUIRED))
+        with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
+            _ = retriever.gate
+        return retriever
+
+    @classmethod
+    def _open(cls, uec: UEC | None, store: Store | None, fit: FitMode, settings: Settings) -> Self:
+        """Open an index; `uec`: the ensemble that it was made with, None for that in the folder."""
+        home, elsewhere = settings.home, saved_store(settings.values, store)
+        ensemble = uec or settings.load_ensemble()
+        have_other_stems = settings.check_made_with(ensemble)
+        retriever = cls(ensemble, fit=fit)
+        retriever.store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
+        if len(retriever.store) and not have_other_stems:
+            retriever._written.bind(ensemble.fingerprint)
+        retriever._settings, retriever.calibration = settings, settings.read_calibration()
+        if have_other_stems:
+            passages = passages_to_count(ensemble, retriever.store, home)
+            retriever._use_fit(ensemble, passages, must_recount=True)
+        return retriever
+
+    def _follow(self) -> None:
+        """Read what other processes have recorded in the folder: an ensemble, a calibration.
+
+        FingerprintMismatch if the ensemble is another one, and was not loaded from the folder.
+        """
+        if self._is_snapshot:
+            return
+        if self._settings.home.settings is not self._settings.values:
+            with self._first_fit.swapping:
+                self._settings.read_whole(self._take_over)
+
+    def _take_over(self, settings: Settings) -> None:
+        """Take the ensemble and the calibration of the folder."""
+        values, before = settings.values, self._settings.values
+        expected = values.get("ensemble_fingerprint")
+        if expected is not None and self and expected != self.uec.fingerprint:
+            self.uec = settings.load_ensemble()
+            self._posteriors = self.uec.fitted.posteriors
+            if expected != self.uec.fingerprint:
+                raise FingerprintMismatch(
+                    "index: its words are counted with other stems (another PyStemmer) since; "
+                    "load it again."
+                )
+        if values.get("calibration") != before.get("calibration"):
+            self.calibration = settings.read_calibration()
+        self._settings = settings
+
+    def check(self) -> None:
+        """Verify the checksums of the saved ensemble, and of all vectors and passages.
+
+        Passages in an engine are not read.
+
+        Raises
+        ------
+        IndexCorrupted
+            If something is damaged; the message names the file and what to do.
+        """
+        self._settings.home.check()
+        self._settings.check_ensemble()
+
+    def compact(self) -> None:
+        """Remove what was deleted or replaced from all files of the folder, now.
+
+        Else the next search, `check` or `close` does it, but while other processes have the index
+        open, the first of these after a minute, for which their snapshots may read it.
+
+        Raises
+        ------
+        RuntimeError
+            If this is a snapshot.
+        BlockingIOError, PermissionError, OSError
+            As in `changing`, or if the disk is full.
+        """
+        self._written.compact()
+
+    def close(self) -> None:
+        """Close the files of the index; it cannot be used after."""
+        for store in {id(home): home for home in (self._settings.home, self.store)}.values():
+            if isinstance(store, Store):
+                store.close()
+
 
 def without(uec: UEC, store: Searched, failed: Sequence[str]) -> tuple[UEC, Searched] | None:
     """Return an ensemble and a store without what failed; None if nothing else is left."""
@@ -383,26 +1042,3 @@ def without(uec: UEC, store: Searched, failed: Sequence[str]) -> tuple[UEC, Sear
             return None
         uec, store = quiet, twin.with_ensemble(quiet)
     return uec, store
-
-
-def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
-    """Log each question with its final decision and what led to it, as JSON, if that is asked.
-
-    Those of a search that was not what it usually is are left out of the log.
-
-    `facts`: of the search's `span`, to which actions and codes are added in any case, and how many
-    questions were borderline.
-    """
-    decisions = result.decisions
-    facts["decisions"] = [item.action for item in decisions]
-    facts["reasons"] = [item.code for item in decisions]
-    facts["borderline"] = sum(bool(item.advice) or item.code == "uncertain" for item in decisions)
-    # Else an application that logs at INFO would log questions.
-    if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
-        return
-    for row in [row for row in result if not row.decision.caveat]:
-        line: dict[str, Any] = {"question": row.query, "searched_as": row.decision.searched_as}
-        line |= row.decision.metadata() | {"why": [*row.why]}
-        line["lacking"] = [*row.decision.lacking]
-        line["closest"] = [section.title for section in row.decision.closest]
-        LOG.info("%s", json.dumps(line, ensure_ascii=False))

@@ -7,7 +7,6 @@ folder has only the settings, of which one says where they are.
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
@@ -29,19 +28,16 @@ from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate
+from uec_rag.index.labels import ALL_LABELS
 from uec_rag.index.learn import CorpusCalibration
-from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.base import Searched
 from uec_rag.stores.candidates import STORE, CandidateStore
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
-from uec_rag.stores.metadata import normalise_value
 
 T = TypeVar("T")
 
-LABELS, MADE_WITH = "labels", "made_with"  # the settings
-_LABELS_OF, TENANT_REQUIRED = "labels_of_tenants", "tenant_required"
-ALL_LABELS = (LABELS, _LABELS_OF)
-"""The settings that have labels: those of no tenant, and those of each one."""
+MADE_WITH, TENANT_REQUIRED = "made_with", "tenant_required"  # the settings
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
@@ -173,45 +169,6 @@ def read_gate(folder: Path, cached: SavedGate) -> SavedGate:
         state = path.stat()
         file = state.st_ino, state.st_mtime_ns, state.st_size
     return cached if file == cached.file else SavedGate(file, Gate.load(path) if file else None)
-
-
-def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dict[str, str]]:
-    """Return the labels of an index, or of one of its tenants, as they were given.
-
-    Of each question, the ids of the passages that answer it, with the hashes of their texts.
-    """
-    if tenant is None:
-        return home.settings.get(LABELS) or {}
-    rows: dict[str, dict[str, dict[str, str]]] = home.settings.get(_LABELS_OF) or {}
-    return rows.get(_name_of(tenant), {})
-
-
-def _name_of(tenant: Filter) -> str:
-    """Return the text by which the labels of a tenant are found again; TypeError of a function."""
-    if not isinstance(tenant, Mapping):
-        raise TypeError(f"tenant: expected a mapping, whose labels are saved, got {tenant!r:.60}.")
-    return json.dumps(normalise_value(tenant, "tenant"), sort_keys=True, ensure_ascii=False)
-
-
-def write_label(
-    home: LocalStore,
-    question: str,
-    hashes: Mapping[str, str] | None,
-    tenant: Filter | None = None,
-) -> None:
-    """Label a question in place of what it had; None removes its label.
-
-    `hashes`: those of the texts that answer it, by id. `tenant`: whose label it is.
-    """
-    with home.changing():
-        rows = read_labels(home, tenant)
-        labels: dict[str, Any] = {text: row for text, row in rows.items() if text != question}
-        labels |= {} if hashes is None else {question: dict(sorted(hashes.items()))}
-        if tenant is None:
-            home.change_settings({LABELS: labels})
-        else:
-            others = home.settings.get(_LABELS_OF) or {}
-            home.change_settings({_LABELS_OF: {**others, _name_of(tenant): labels}})
 
 
 def record(

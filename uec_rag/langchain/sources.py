@@ -23,7 +23,7 @@ from uec_rag.adapters import indexes
 from uec_rag.base.loops import either, is_own
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
-from uec_rag.index.learn import FitMode
+from uec_rag.index.first_fit import FitMode
 from uec_rag.langchain.conversion import passages_of
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import ORDERS, Compare, leaves, matching, parse, translate

@@ -20,7 +20,7 @@ from uec_rag.base.checks import check_documents, check_k, refuse_unknown
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
-from uec_rag.index.learn import FitMode
+from uec_rag.index.first_fit import FitMode
 from uec_rag.langchain.conversion import (
     KIND,
     CallOptions,

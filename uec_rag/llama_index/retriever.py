@@ -31,7 +31,7 @@ from uec_rag.base.loops import either, is_own
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
-from uec_rag.index.learn import FitMode
+from uec_rag.index.first_fit import FitMode
 from uec_rag.llama_index.nodes import (
     Tenant,
     embedded_text,

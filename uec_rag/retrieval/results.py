@@ -6,6 +6,8 @@ what was found. A vector is searched for without that.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +49,9 @@ from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage
+
+LOG = logging.getLogger("uec_rag.decisions")
+"""Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
 
 _RANKED = 100  # ranks beyond this are not known
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
@@ -562,3 +567,26 @@ def explain(ranking: Ranking, in_corpus: float) -> Explanation:
         float(log_odds(np.array(in_corpus))),
         ranking.words.missing,
     )
+
+
+def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
+    """Log each question with its final decision and what led to it, as JSON, if that is asked.
+
+    Those of a search that was not what it usually is are left out of the log.
+
+    `facts`: of the search's `span`, to which actions and codes are added in any case, and how many
+    questions were borderline.
+    """
+    decisions = result.decisions
+    facts["decisions"] = [item.action for item in decisions]
+    facts["reasons"] = [item.code for item in decisions]
+    facts["borderline"] = sum(bool(item.advice) or item.code == "uncertain" for item in decisions)
+    # Else an application that logs at INFO would log questions.
+    if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
+        return
+    for row in [row for row in result if not row.decision.caveat]:
+        line: dict[str, Any] = {"question": row.query, "searched_as": row.decision.searched_as}
+        line |= row.decision.metadata() | {"why": [*row.why]}
+        line["lacking"] = [*row.decision.lacking]
+        line["closest"] = [section.title for section in row.decision.closest]
+        LOG.info("%s", json.dumps(line, ensure_ascii=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -242,3 +242,22 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
     if len({item.id for item in checked}) < len(checked):
         raise ValueError("ids: expected distinct ids in one call.")
     return checked
+
+
+class Passages(Sized, Iterable[Passage]):
+    """The passages of a store, which each loop reads again.
+
+    Parameters
+    ----------
+    view : Searched
+        A view of the passages, as `Store.snapshot` returns it.
+    """
+
+    def __init__(self, view: Searched) -> None:
+        self._view = view
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return self._view.passages()

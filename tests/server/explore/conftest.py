@@ -8,7 +8,8 @@ import pytest
 from tests.cli.conftest import TOPICS, make_model
 from tests.server.conftest import ESCAPES, SCRIPT
 from uec_rag import UEC, Retriever
-from uec_rag.index.save import open_home, write_label
+from uec_rag.index.labels import write_label
+from uec_rag.index.save import open_home
 
 QUESTIONS = [
     (f"{start} {word} {other}?", f"{topic}-{place}")

@@ -1,0 +1,73 @@
+"""The labels of an index in its folder: which passages answer a question, of all or of a tenant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uec_rag.base.checks import check_text
+from uec_rag.stores.base import Filter
+from uec_rag.stores.local import LocalStore
+from uec_rag.stores.metadata import normalise_value
+
+LABELS, _LABELS_OF = "labels", "labels_of_tenants"
+ALL_LABELS = (LABELS, _LABELS_OF)
+"""The settings that have labels: those of no tenant, and those of each one."""
+
+
+def check_label(
+    question: str, ids: Sequence[str], there: Collection[str], folder: Path | None
+) -> None:
+    """Check a label before it is written, see `Retriever.label`.
+
+    `there`: the ids of those that are in the index.
+    """
+    check_text(question, "question")
+    if unknown := [id_ for id_ in ids if id_ not in there]:
+        raise ValueError(
+            f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
+            "pass [] if nothing in the index answers the question."
+        )
+    if folder is None:
+        raise ValueError("label: the index has no folder; save it first.")
+
+
+def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dict[str, str]]:
+    """Return the labels of an index, or of one of its tenants, as they were given.
+
+    Of each question, the ids of the passages that answer it, with the hashes of their texts.
+    """
+    if tenant is None:
+        return home.settings.get(LABELS) or {}
+    rows: dict[str, dict[str, dict[str, str]]] = home.settings.get(_LABELS_OF) or {}
+    return rows.get(_name_of(tenant), {})
+
+
+def _name_of(tenant: Filter) -> str:
+    """Return the text by which the labels of a tenant are found again; TypeError of a function."""
+    if not isinstance(tenant, Mapping):
+        raise TypeError(f"tenant: expected a mapping, whose labels are saved, got {tenant!r:.60}.")
+    return json.dumps(normalise_value(tenant, "tenant"), sort_keys=True, ensure_ascii=False)
+
+
+def write_label(
+    home: LocalStore,
+    question: str,
+    hashes: Mapping[str, str] | None,
+    tenant: Filter | None = None,
+) -> None:
+    """Label a question in place of what it had; None removes its label.
+
+    `hashes`: those of the texts that answer it, by id. `tenant`: whose label it is.
+    """
+    with home.changing():
+        rows = read_labels(home, tenant)
+        labels: dict[str, Any] = {text: row for text, row in rows.items() if text != question}
+        labels |= {} if hashes is None else {question: dict(sorted(hashes.items()))}
+        if tenant is None:
+            home.change_settings({LABELS: labels})
+        else:
+            others = home.settings.get(_LABELS_OF) or {}
+            home.change_settings({_LABELS_OF: {**others, _name_of(tenant): labels}})
