@@ -34,12 +34,11 @@ from uec_rag.encoders.writing import (
     FOREIGN,
     find_dates,
     find_wholes,
+    in_one_form,
     keep_years,
     replace_dates,
     take_dotted,
-    with_ascii_digits,
     without_accents,
-    without_separators,
 )
 from uec_rag.questions.languages import MONTHS
 
@@ -263,8 +262,9 @@ def split_words(text: str) -> list[str]:
     Digits of any script are those of ASCII, and separators in numbers are left out. A number with
     dots is one word behind each of its beginnings: 3.1.0 is of 3 and of 3.1. Options of commands
     follow as words of their own, since "-n" is not any "n", and so do words with hyphens, as one,
-    and dates: "20240312" for each day that one may be, in place of its digits. In a text in
-    capitals, function words are in lower case.
+    and dates: "20240312" for each day that one may be, in place of its digits. Short days and
+    months, times and units have one form, see `in_one_form`. In a text in capitals, function words
+    are in lower case.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def split_words(text: str) -> list[str]:
     >>> split_words("v3.1.0 of ५००")
     ['of', '500', '3', '3.1', '3.1.0']
     """
-    normal = without_separators(with_ascii_digits(text))
+    normal = in_one_form(text)
     if not normal.isascii():
         normal = _POINTS.sub("", unicodedata.normalize("NFKC", normal))
     dates = find_dates(normal)
@@ -298,6 +298,7 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
+    text = in_one_form(text)
     return find_wholes(text, plain_words(text), find_dates(text))
 
 
@@ -400,7 +401,7 @@ _PROBE = (
 _NOTATIONS = (
     "IT on 3/4/2024, 12 March 2024 and 2024-05-06: https://www.example.com.br/a, may@b.com. 5.3.24 "
     "7-Apr-24 +44 20 5550 188, DE89 3704 0044 0532 0130 00, 12 500, 1,25,000, Chapter IV, Henry VI "
-    "v3.1.0, 2.50, ५००"
+    "v3.1.0, 2.50, ५००. Mon to Fri, on Sat at 9.30 or 09:30, in Sept. 16GB, 5 p.m. Mo-Fr lun-ven"
 )
 
 

@@ -1,6 +1,6 @@
 """The writing of a text: its script, its accents, English by its function words, its notations.
 
-Notations are numbers, in digits, words or Roman numerals, words with hyphens, and dates.
+Notations are numbers in digits, words or Roman numerals, hyphens, dates, times and units.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import regex
 
-from uec_rag.base.text import ENGLISH, WORD, undecorated
+from uec_rag.base.text import ENGLISH, WORD, split_words, undecorated
+from uec_rag.questions.calendar import SHORT_NAMES, find_short_names
 from uec_rag.questions.languages import MONTHS
 
 
@@ -56,6 +57,32 @@ _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
 _THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/-][12]\d{3}")
 _ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
+
+_UNIT = (
+    r"(?:(?i:[kmgt]i?b|[kmg]bit|[kmg]?hz|[kmcd]m|[km]g|lbs?|oz|[mcd]l|k?wh?|mah|[mk]?v|k?cal|dpi|px"
+    r"|psi|mph|km/h|[ap]m|hrs?|mins?|secs?|yrs?|inch|eur|usd|gbp|chf)|[mghlL])(?!\w)"
+)
+# "16GB", but neither "x16GB" nor "5G" or "5g", which are no weight; "5 p.m."
+_QUANTITY = regex.compile(
+    rf"(?<![\w.,])(?!\dg\b)\d++(?:[.,]\d++){{0,3}}+(?P<gap>)(?={_UNIT})"
+    r"|\d(?P<half>\s?(?P<of>[ap])\.\s?m(?:\.|\b))",
+    regex.IGNORECASE,
+)
+# A dot is in a time before "am", "Uhr" or "h", or behind "at" if it is no price.
+_CLOCK, _POINT = (
+    rf"(?P<hour>{hour}|1\d|2[0-4]){mark}(?P<minute>[0-5]\d)"
+    for hour, mark in ((r"0?\d", "(?::| ?h ?)"), ("0?[1-9]", r"\."))
+)
+_TIME = regex.compile(
+    rf"(?<![\w:/,.])(?:{_CLOCK}(?:(?=[ap]m\b)|(?![\w:]|[.,]\d))"
+    rf"|{_POINT}(?=\s?(?:[ap]\.?m\b|Uhr\b|h\b|hrs?\b|o['’]clock))"
+    rf"|(?<=\b(?:at|um|alle|às)\s){_POINT}"
+    r"(?![\w%€$£]|[.,]\d|\s(?:[%€$£]|euros?\b|eur\b|usd\b|chf\b|dollars?\b|pounds?\b|francs?\b)))",
+    regex.IGNORECASE,
+)
+# What a text has that has a quantity or a time, since both cost more to look for.
+_HAS_QUANTITY = re.compile(r"\d(?:[A-Za-z]|\s?[ap]\.)")
+_HAS_TIME = re.compile(r"\d(?:[:.]| ?h ?)[0-5]\d", re.IGNORECASE)
 
 # What is counted ("chapter"), and numbers by their words, behind it and before it.
 *_NUMBERED, _COUNTS = _listed("numbers.txt")
@@ -160,7 +187,7 @@ def numeral_of(word: str) -> str:
     ['2000', '2', '4', '3', '6', '']
     """
     if word[:1].isdecimal():
-        word = with_ascii_digits(word)
+        word = word if word.isascii() else with_ascii_digits(word)
         return _BETWEEN.sub("", word) if _NUMBER.fullmatch(word) else _ORDINAL.sub("", word)
     if len(word) > 1 and word in _ROMAN:
         return _ROMAN[word]
@@ -176,8 +203,6 @@ def with_ascii_digits(text: str) -> str:
     >>> with_ascii_digits("५०० or ๕๐๐")
     '500 or 500'
     """
-    if text.isascii():
-        return text
     return str(_FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
 
 
@@ -203,11 +228,42 @@ def take_dotted(text: str) -> tuple[str, list[str]]:
     return (str(_DOTTED.sub(" ", text)), beginnings) if beginnings else (text, [])
 
 
-def without_separators(text: str) -> str:
-    """Return a text with its numbers in digits alone: "2000" for "2,000"."""
+def in_one_form(text: str) -> str:
+    """Return a text with one form of each value that is written in several.
+
+    Digits are those of ASCII, without separators; a unit is apart from its number, a time has an
+    "h" or is a full hour; short names of days and months are the full ones.
+
+    Examples
+    --------
+    >>> in_one_form("Mon to Fri from 09:30 to 5pm, on Sat from 10:00")
+    'Monday to Friday from 9h30 to 5 pm, on Saturday from 10'
+    >>> in_one_form("He sat there with 2,016GB at 9.30, not version 9.30")
+    'He sat there with 2016 GB at 9h30, not version 9.30'
+    """
+    if not text.isascii():
+        text = with_ascii_digits(text)
+    for start, end, form in reversed(find_values(text)):
+        text = text[:start] + form + text[end:]
     if not _DIGIT.search(text):
         return text
     return str(_NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text))
+
+
+def find_values(text: str) -> list[tuple[int, int, str]]:
+    """Return from where to where a text has times, units and short dates, with their one form."""
+    values = list[tuple[int, int, str]]()
+    for match in _QUANTITY.finditer(text) if _HAS_QUANTITY.search(text) else ():
+        half = match["of"]
+        values.append(
+            (*match.span("half" if half else "gap"), f" {half.lower()}m" if half else " ")
+        )
+    for match in _TIME.finditer(text) if _HAS_TIME.search(text) else ():
+        hour, minute = int(match["hour"]), match["minute"]
+        values.append((*match.span(), f"{hour}" if minute == "00" else f"{hour}h{minute}"))
+    if not SHORT_NAMES.isdisjoint(split_words(text)):
+        values += find_short_names(text)
+    return sorted(values) if len(values) > 1 else values
 
 
 def _numerals(words: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -21,6 +21,7 @@ from uec_rag.base.logistic import EVEN, NEARLY
 from uec_rag.base.text import LONGEST_ASKED, is_statement
 from uec_rag.encoders import writing
 from uec_rag.encoders.lexical import stem_of
+from uec_rag.encoders.writing import in_one_form
 from uec_rag.questions.languages import ENGLISH, OR, any_of, function_words, joints, listed, matcher
 
 NUMBER = "#"
@@ -69,7 +70,8 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
     >>> [(token.stem, token.says) for token in tokens_of("It costs 12 euros", "en")]
     [('it', False), ('cost', True), ('#', True), ('euro', True)]
     """
-    text, without, tokens = writing.number_dates(text), function_words(language), list[Token]()
+    text = writing.number_dates(in_one_form(text))
+    without, tokens = function_words(language), list[Token]()
     matches, is_title = [*_WORD.finditer(text)], is_in_title_case(text)
     for match in matches:
         word, start = match[0], match.start()
@@ -172,6 +174,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     # Long passages, as most are, have no family.
     if not texts or not is_statement(texts[0]) or len(question) > LONGEST_ASKED:
         return None
+    question = in_one_form(question)  # as `tokens_of` does
     short = [text if is_statement(text) else "" for text in texts]
     lines = [*map(tokens_of, short, repeat(language))]
     bags = [frozenset([word.stem for word in line]) for line in lines]

@@ -31,7 +31,13 @@ from uec_rag.base.text import (
 )
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import NOT_ENGLISH, find_dates, writing_of
+from uec_rag.encoders.writing import (
+    NOT_ENGLISH,
+    find_dates,
+    find_values,
+    in_one_form,
+    writing_of,
+)
 from uec_rag.evidence.family import (
     Family,
     is_in_title_case,
@@ -116,7 +122,8 @@ class Words:
         neutral, phrasing = function_words(self.phrasing.language), self.phrasing
         neutral = (neutral | contractions(phrasing.lines)) - {w.casefold() for w in self.capitals}
         words = telling_words(self.idf, neutral)
-        return {w: self.idf[w] for w in words if not phrasing.turns or w in phrasing.text}
+        text = in_one_form(phrasing.text) if phrasing.turns else ""
+        return {w: self.idf[w] for w in words if not phrasing.turns or w in text}
 
     @cached_property
     def capitals(self) -> frozenset[str]:
@@ -134,7 +141,7 @@ class Words:
     def names(self) -> set[str]:
         """The content words that are names, numbers and identifiers."""
         is_english = self.phrasing.language == ENGLISH
-        names = names_in(self.phrasing.text, self.content, english=is_english)
+        names = names_in(in_one_form(self.phrasing.text), self.content, english=is_english)
         return names | (self.capitals & self.content.keys())
 
     @cached_property
@@ -194,9 +201,8 @@ class Words:
             return []
         terms, language = self.names or self.content.keys(), self.phrasing.language
         # "May" and "Will" tell hits apart, too.
-        telling = self.content.keys() | names_in(
-            self.phrasing.text, self.idf, english=language == ENGLISH
-        )
+        names = names_in(in_one_form(self.phrasing.text), self.idf, english=language == ENGLISH)
+        telling = self.content.keys() | names
         bags = [bag & telling for bag, _ in self.bags]
         if not terms <= bags[0]:
             return []
@@ -357,10 +363,12 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
     ('Anna', 'Wi-Fi', 'E05')
     """
     clean, spans = question, list[tuple[int, str]]()
-    for date in find_dates(question):
-        if not {*lexical.split_words(date[0])}.isdisjoint(words):
-            spans.append((date.start(), date[0]))
-        clean = clean[: date.start()] + " " * len(date[0]) + clean[date.end() :]
+    forms = [(date.span(), date[0]) for date in find_dates(question)]
+    forms += [((start, end), form) for start, end, form in find_values(question) if form.strip()]
+    for (start, end), form in forms:
+        if not {*lexical.split_words(form)}.isdisjoint(words):
+            spans.append((start, question[start:end]))
+        clean = clean[:start] + " " * (end - start) + clean[end:]
     for chunk in _CHUNK.finditer(clean):
         if HAS_SPACELESS.search(chunk[0]):
             places = ((chunk[0].find(word), word) for word in words)

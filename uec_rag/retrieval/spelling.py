@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import compress
+from itertools import compress, product
 from math import prod
 
 import numpy as np
@@ -13,13 +13,21 @@ import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, telling_words
 from uec_rag.encoders import lexical
+from uec_rag.encoders.writing import in_one_form
 from uec_rag.evidence.words import Rarity, names_in
-from uec_rag.questions.languages import ENGLISH, function_words
+from uec_rag.questions.languages import ENGLISH, function_words, language_of
 from uec_rag.retrieval.query import Query
 from uec_rag.stores.local import View
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
 _SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"”»-]|\.\w|['’](?!s\b))")
+_GERMAN = "de"
+_VOWEL = dict(zip("äöüÄÖÜ", "aouAOU", strict=True))
+_LETTER = {vowel: letter for letter, vowel in _VOWEL.items()}
+_UMLAUT = regex.compile("[äöüÄÖÜ]")
+# How an umlaut is written without its letter, but not the "ue" of "neue" and "Quelle".
+_TRANSCRIBED = regex.compile(r"(?<![aeoq])(?:[aou]e)", regex.IGNORECASE)
+_LONG, _MOST_UMLAUTS = 4, 3
 _DIGIT = regex.compile(r"\d")
 _MOST_SPELLED = 8  # words of a question that are looked up in other spellings
 _TITLE = 3  # words that say something, of a text that may be a title in capitals
@@ -63,21 +71,29 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
         counts: list[int] = view.counts_of(np.array([*keys], dtype=np.uint64)).tolist()
         return counts
 
-    text, words = query.text, telling_words(_SPELLABLE.findall(query.text), _known(query.language))
+    text, form = query.text, in_one_form(query.text)
+    words = telling_words(_SPELLABLE.findall(form), _known(query.language))
     labels = lexical.words_by_key(words)
     unknown = {
         word for word, there in zip(labels.values(), count(labels), strict=True) if not there
     }
     if not unknown and not _DIGIT.search(text):  # as of dates
         return query
+    strange = sorted(unknown)
     if unknown:
         is_english = query.language == ENGLISH
-        unknown -= names_in(text, words, english=is_english) | {*filter(is_abbreviation, words)}
+        unknown -= names_in(form, words, english=is_english) | {*filter(is_abbreviation, words)}
     if rarity is not None:
         unknown -= {word for word in unknown if _is_known(word, rarity)}
     if query.language == ENGLISH and len(words) < _TITLE:
         unknown -= {word for word in words[1:] if word[0].isupper()}
     pairs = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
+    if language_of(text) in (_GERMAN, ""):
+        for word in strange[:_MOST_SPELLED]:
+            forms = _transcriptions(word)
+            there = compress(forms, count(map(lexical.key_of, map(lexical.stem_of, forms))))
+            if form := next(there, ""):
+                pairs[word] = form, 1.0
     nearest = {word: match for word, (match, likely) in pairs.items() if likely > _LIKELY}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = lexical.spell_dates(
@@ -87,6 +103,28 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if spelled == text:
         return query
     return replace(query, spelled=spelled, likely=prod(pairs[word][1] for word in nearest))
+
+
+def _transcriptions(word: str) -> list[str]:
+    """Return the other spellings of a German word: "Gebühr" of "Gebuehr", and the other way round.
+
+    Examples
+    --------
+    >>> _transcriptions("Gebuehr"), _transcriptions("Gebühr"), _transcriptions("Steuern")
+    (['Gebühr'], ['Gebuehr'], [])
+    """
+    if _UMLAUT.search(word):
+        return [_UMLAUT.sub(lambda letter: f"{_VOWEL[letter[0]]}e", word)]
+    places = [match.start() for match in _TRANSCRIBED.finditer(word)]
+    if len(word) < _LONG or not 0 < len(places) <= _MOST_UMLAUTS:
+        return []
+    forms = list[str]()
+    for chosen in product((True, False), repeat=len(places)):
+        form = word
+        for place in [*compress(places, chosen)][::-1]:
+            form = f"{form[:place]}{_LETTER[form[place]]}{form[place + 2 :]}"
+        forms.append(form)
+    return forms[:-1]  # the last one is the word
 
 
 @cache
