@@ -2,6 +2,7 @@
 
 import re
 import sys
+from itertools import chain
 
 import pytest
 
@@ -10,6 +11,7 @@ from examples import (
     confidence_gate,
     langchain_black_box,
     langchain_rag,
+    llama_index_chat,
     llama_index_query_engine,
 )
 from tests.helpers import bag_of_words
@@ -94,3 +96,22 @@ def test_no_question_is_used_twice():
     parts = confidence_gate.split(pairs)
     assert sorted(pair for part in parts for pair in part) == sorted(pairs)
     assert [len(part) for part in parts] == [60, 80, 60]
+
+
+def test_a_chat_engine_understands_follow_ups_asks_back_and_abstains(capsys):
+    llama_index_chat.main()
+    turns = re.findall(r"^> (.*)\n(.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert turns == [
+        (question, answer)
+        for question, answer in zip(
+            chain.from_iterable(llama_index_chat.CONVERSATIONS),
+            [
+                *[llama_index_chat.PASSAGES["Parking"]] * 2,
+                *[llama_index_chat.PASSAGES["Door opener"]] * 2,
+                "Do you mean Loan of laptops, Loan of cameras or Loan of projectors?",
+                llama_index_chat.PASSAGES["Loan of cameras"],
+                'No passage mentions "Hamlet".',
+            ],
+            strict=True,
+        )
+    ]

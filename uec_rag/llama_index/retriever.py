@@ -12,6 +12,8 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices import VectorStoreIndex
+from llama_index.core.llms import ChatMessage
+from llama_index.core.memory.types import BaseMemory
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import (
     BaseNode,
@@ -68,6 +70,7 @@ class _Theirs(TypedDict, total=False):
 
 class _Shown(_Theirs, total=False):
     filters: MetadataFilters | None
+    memory: BaseMemory | None
     tenant: Tenant
     tenant_required: bool
     details: bool
@@ -103,6 +106,10 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
+    memory : BaseMemory, optional
+        The memory of the chat engine that calls the retriever. An engine hands over the last
+        message alone; its turns before, all of `memory`, are searched with it. The `history` of a
+        `UECQueryBundle` comes first.
     tenant : MetadataFilters or Filter, optional
         The filter of all nodes of one tenant, see `Retriever.search`; None is refused.
     tenant_required : bool
@@ -148,6 +155,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
+        memory: BaseMemory | None = None,
         tenant: Tenant = EVERYONE,
         tenant_required: bool = False,
         details: bool = False,
@@ -159,7 +167,9 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
-        self._index = retriever
+        kind = "a memory of llama_index.core.memory, the chat engine's, or None"
+        check_type(memory, BaseMemory | None, "memory", kind)
+        self._index, self.memory = retriever, memory
         self.similarity_top_k = similarity_top_k
         self.filters, self.tenant, self.tenant_required = filters, tenant, tenant_required
         parse(self._where[0] or {})  # which checks it
@@ -368,10 +378,13 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         return passage_filter(self.filters), tenant
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return hits(self.index.search(**self._arguments(query_bundle)), self.details)
+        messages = self.memory.get_all() if self.memory else []
+        return hits(self.index.search(**self._arguments(query_bundle, messages)), self.details)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return hits(await self.index.asearch(**self._arguments(query_bundle)), self.details)
+        messages = await self.memory.aget_all() if self.memory else []
+        results = await self.index.asearch(**self._arguments(query_bundle, messages))
+        return hits(results, self.details)
 
     def _handle_recursive_retrieval(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
@@ -392,19 +405,25 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
             objects += in_place_of(hit, parts)
         return [*{hit.node.node_id: hit for hit in reversed(objects)}.values()][::-1]
 
-    def _arguments(self, query_bundle: QueryBundle) -> dict[str, Any]:
+    def _arguments(
+        self, query_bundle: QueryBundle, messages: Sequence[ChatMessage]
+    ) -> dict[str, Any]:
         """Return the arguments of the index's search.
 
-        It is for a question, or for what a query transform such as HyDE wrote.
+        It is for a question, or for what a query transform such as HyDE wrote. An agent's memory
+        has the question as its last message already.
         """
         filter, tenant = self._where
+        if messages and messages[-1].content == query_bundle.query_str:
+            messages = messages[:-1]
+        history = getattr(query_bundle, "history", None)
         return {
             "queries": ["\n".join(query_bundle.embedding_strs)],
             "k": self.similarity_top_k,
             "filter": filter,
             "tenant": EVERYONE if tenant is None else tenant,
             "within": getattr(query_bundle, "within", None),
-            "history": [turns(getattr(query_bundle, "history", None))],
+            "history": [turns(messages if history is None else history)],
         }
 
 
