@@ -386,6 +386,19 @@ def test_a_vector_of_zeros_is_left_out_and_this_is_said_once():
         assert {*IDS} - {*ids} == {IDS[3], IDS[40]}
 
 
+def test_of_a_store_whose_vectors_are_all_zeros_the_error_names_the_store():
+    index = faiss.IndexScalarQuantizer(16, faiss.ScalarQuantizer.QT_8bit_direct)  # 0 to 255
+    store = in_faiss(index)
+    store.add_embeddings([(text, [0.25] * 16) for text in TEXTS], ids=IDS)
+    over = langchain.UECRetriever.over(store, fit=False).index
+    with pytest.raises(ValueError, match=r"candidates of FAISS: \d+ vectors are zeros") as error:
+        over.search([TEXTS[3]])
+    assert "encoder" not in str(error.value)
+    over = langchain.UECRetriever.over(store, fit=False, vectors=lambda ids: {}).index
+    with warnings.catch_warnings(action="ignore"):
+        assert over.search([TEXTS[3]], 1).passages[0]
+
+
 class MaskedRetriever(BaseRetriever):
     """LlamaIndex's BM25Retriever, which wants another PyStemmer, as far as its filters go.
 

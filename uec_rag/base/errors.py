@@ -65,11 +65,22 @@ class NoDirection(UECError, ValueError):
         The position of the first.
     texts : sequence of str
         What was embedded, if it is known.
+    store : str
+        The name of the store whose vectors they are; "" if the encoder returned them.
     """
 
-    def __init__(self, encoder: str, count: int, row: int, texts: Sequence[str]) -> None:
+    def __init__(
+        self, encoder: str, count: int, row: int, texts: Sequence[str], store: str = ""
+    ) -> None:
         self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
         suffix = f" and {count - 1} more" if count > 1 else ""
+        if store:
+            super().__init__(
+                f"{store}: {count} vectors are zeros, NaN or infinity; expected finite vectors "
+                "with a direction. Index the texts again in a store that keeps small numbers "
+                "(8 bits may round all to 0), or pass vectors=lambda ids: {} to encode its texts."
+            )
+            return
         place = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
         super().__init__(
             f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {place}{suffix}; "

@@ -12,7 +12,7 @@ from typing import Self, cast
 import numpy as np
 
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import warn_once
+from uec_rag.base.errors import NoDirection, warn_once
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Memory
 from uec_rag.encoders.base import (
@@ -248,7 +248,11 @@ class Mirror:
                     f"makes, got {sorted(lengths)}."
                 )
             return {}
-        matrix = check_vectors(rows, rows=len(rows), encoder=encoders[dense[0]].name)
+        name = encoders[dense[0]].name
+        try:
+            matrix = check_vectors(rows, rows=len(rows), encoder=name)
+        except NoDirection as error:
+            raise NoDirection(name, error.count, 0, (), self.name) from None
         if len(dense) == 1:
             return {dense[0]: matrix}
         parts = np.split(matrix, np.cumsum(widths)[:-1], axis=1)
