@@ -25,6 +25,8 @@ PLAIN = "How long is a lamp under warranty?"
         f"<@W07QX41AB> {PLAIN}",
         f"<@!31415926535897> {PLAIN}",
         f"<!here> {PLAIN}",
+        f"<#C07AB12|desk-help> {PLAIN}",
+        f"{PLAIN} <#C07AB12>",
         f"@DeskAssistant {PLAIN}",
         f"@Acme Bot: {PLAIN}",
         f"@jo.miller {PLAIN}",

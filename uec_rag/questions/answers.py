@@ -204,6 +204,8 @@ def asks_about_answer(turn: str) -> bool:
     plain = without_conjunction(turn)
     goes_on = plain != turn  # "and in English?" is more of a question
     words = _words(plain)
+    if goes_on and language_of(turn) == ENGLISH and plain[:1].isupper() and not turn.isupper():
+        return False  # "What about Word?": what has a capital is a name
     return any(_asks_about(words, code, goes_on=goes_on) for code in languages.languages())
 
 
@@ -215,7 +217,8 @@ def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool
     if {words, plain, core} & phrases("asks", language, "answer"):
         return True
     forms, fillers, verbs = _words_of_forms(language, goes_on=goes_on)
-    requests = bool(core) and core[0] in verbs
+    # "What about Sage?" goes on to a thing, though "sage das" is a request in German.
+    requests = bool(core) and core[0] in verbs and not (goes_on and len(core) == 1)
     names_form = not forms.isdisjoint(core) and core[0] not in WORDS["openings"]
     return (requests or names_form) and fillers.issuperset(core[requests:])
 

@@ -324,6 +324,13 @@ _THERE = regex.compile(  # of a place, not "is there", "there's", "hi there" or 
 )
 _NUMBER, _NAMES = regex.compile(r"\b\d+(?!.*\b\d)"), regex.compile(r"\p{Lu}|^\d")
 _IS_NAME, _OF_NAME = regex.compile(r"\p{Lu}\S*"), regex.compile(r"\p{Lu}\S*(?= \p{Ll})")
+# What is before the subject of a question, and the noun that "of" belongs to.
+_SUBJECT = regex.compile(
+    r".*?\b(?:(?P<do>do|does|did|can|could|may|might|must|shall|should|will|would)|is|are|was|were)"
+    r" (?P<noun>(?!(?:i|you|we|they|it|one)\b)(?:[\w-]++ ){0,3}+)\Z",
+    regex.IGNORECASE | regex.DOTALL,
+)
+_PARTICIPLE = regex.compile(r"(?:\w{2,}[^\We]ed|built|found|held|kept|made|sold)\Z")
 _DIRECTIONS = {"from": "to", "to": "from", "von": "nach", "nach": "von"}
 _Match: TypeAlias = regex.Match[str]
 _Found: TypeAlias = Sequence[_Match]
@@ -458,11 +465,35 @@ def _put(match: _Match, target: _Match, before: str) -> str:
     """Put what a follow-up goes on to in the place of a phrase or of a name."""
     has = target.groupdict()
     group = next((group for group in ("of", "the") if match[group] and has.get(group)), "what")
-    start, end = target.start(group if has else 0), target.end()
+    start, end = target.start(group if has else 0), target.end() - len(_predicate(target, before))
     inner = _OF_NAME.match(before, target.start("what"), end) if has else None
     if inner and _IS_NAME.fullmatch(match["what"]):  # of "my Google account"
         group, start, end = "what", *inner.span()
     return f"{before[:start]}{match.string[match.start(group) : match.end('what')]}{before[end:]}"
+
+
+def _predicate(target: _Match, before: str) -> str:
+    """Return the last word of a phrase if it is no part of it but a predicate: " last".
+
+    It is if the phrase is the subject and ends the question: "How long does the loan of a laptop
+    last?", "Is the town hall open?".
+    """
+    subject = _SUBJECT.match(before, endpos=target.start())
+    _, space, word = target[0].rpartition(" ")
+    parts = target.groupdict()
+    if (
+        not subject
+        or not parts.get("what")
+        or " " not in parts["what"]
+        or not _may_be_english(before)
+    ):
+        return ""
+    between = subject["noun"].split()
+    is_of = (parts["of"] or "").lower() == "of"
+    if _SAYS.search(before, target.end()) or (between and not is_of):
+        return ""
+    is_verb = subject["do"] is not None or word in WORDS["properties"] or _PARTICIPLE.match(word)
+    return f"{space}{word}" if is_verb else ""
 
 
 def _lacks_referent_or_content(question: str) -> bool:

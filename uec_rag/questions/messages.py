@@ -51,13 +51,12 @@ WRAPPING = regex.compile(r"[<>@&%/\d\n]")
 # An address in a chat: of Slack, Discord and Teams; of a bot; of whom a message begins with.
 _BOT = r"\w*(?:bot|assistant|helper|support)\w*|all|channel|everyone|here|team"
 _MENTION = regex.compile(
-    r"<(?:[@!]|a?:)[^<>\s]{1,80}(?:\|[^<>\n]{1,80})?>|<at\b[^<>]{0,80}>[^<>]{1,80}</at>"
+    r"<(?:[@!#]|a?:)[^<>\s]{1,80}(?:\|[^<>\n]{1,80})?>|<at\b[^<>]{0,80}>[^<>]{1,80}</at>"
     r"|\A\W*/\w{1,40}@\w{1,40}|@\[[^\[\]\n]{1,80}\]\([^()\s]{1,80}\)"
     rf"|(?<![\w@/.])@(?:(?:{_BOT})\b|\p{{Lu}}\w{{1,30}} (?:{_BOT})\b)(?![/.]\w)",
     regex.IGNORECASE,
 )
 _GAP = regex.compile(r"\s++(?=[ ,:;?!.])|,\s*+(?=[?!.,])|( ) ++")
-_CHANNEL = regex.compile(r"<#\w{1,40}\|([^<>|]{1,80})>")
 _ADDRESSEE = regex.compile(
     r"\A\W*?(?:@[\w.-]{2,40}(?![/\w.(])|/(?:ask|chat|help|question|query)\b)[\s:,–-]*+"
     r"|(?:,\s*+|(?<=[?!.])\s++)@[\w.-]{2,40}(?=\W*\Z)"
@@ -107,7 +106,7 @@ def unwrapped(message: str) -> str:
     if "&" in text and not _OF_CODE.search(text):
         text = _ENTITY.sub(lambda entity: unescape(unescape(entity[0])), text).replace("\xa0", " ")
     if "<" in text or "@" in text or text.startswith("/"):
-        text = _CHANNEL.sub(r"\1", _MENTION.sub(" ", text))
+        text = _MENTION.sub(" ", text)
         text = text if text == message else _GAP.sub(r"\1", text).strip(" ,:*")
     for pattern in (_ADDRESSEE, _BELOW, _ANSWERED, _OWN_NUMBER):
         if pattern is _BELOW:
