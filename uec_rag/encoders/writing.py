@@ -68,21 +68,25 @@ _QUANTITY = regex.compile(
     r"|\d(?P<half>\s?(?P<of>[ap])\.\s?m(?:\.|\b))",
     regex.IGNORECASE,
 )
-# A dot is in a time before "am", "Uhr" or "h", or behind "at" if it is no price.
+# A dot is in a time before "am", "Uhr" or "h", or behind "at" or between "from" and "to" if it is
+# no price.
 _CLOCK, _POINT = (
     rf"(?P<hour>{hour}|1\d|2[0-4]){mark}(?P<minute>[0-5]\d)"
-    for hour, mark in ((r"0?\d", "(?::| ?h ?)"), ("0?[1-9]", r"\."))
+    for hour, mark in ((r"0?\d", "(?::| ?h ?| uhr )"), ("0?[1-9]", r"\."))
 )
+_FIVES, _TO = r"\d{1,2}\.[0-5][05](?!\d)", r"\s(?:to|until|till|bis|alle)\s"
+_PRICE = r"[\w%€$£]|[.,]\d|\s(?:[%€$£]|(?:euros?|eur|usd|chf|dollars?|pounds?|francs?)\b)"
 _TIME = regex.compile(
     rf"(?<![\w:/,.])(?:{_CLOCK}(?:(?=[ap]m\b)|(?![\w:]|[.,]\d))"
     rf"|{_POINT}(?=\s?(?:[ap]\.?m\b|Uhr\b|h\b|hrs?\b|o['’]clock))"
-    rf"|(?<=\b(?:at|um|alle|às)\s){_POINT}"
-    r"(?![\w%€$£]|[.,]\d|\s(?:[%€$£]|euros?\b|eur\b|usd\b|chf\b|dollars?\b|pounds?\b|francs?\b)))",
+    rf"|(?<=\b(?:from|von|dalle)\s)(?={_FIVES}){_POINT}(?={_TO}{_FIVES}(?!{_PRICE}))"
+    rf"|(?<=\b(?:from|von|dalle)\s{_FIVES}{_TO})(?={_FIVES}){_POINT}(?!{_PRICE})"
+    rf"|(?<=\b(?:at|um|alle|às)\s){_POINT}(?!{_PRICE}))",
     regex.IGNORECASE,
 )
 # What a text has that has a quantity or a time, since both cost more to look for.
 _HAS_QUANTITY = re.compile(r"\d(?:[A-Za-z]|\s?[ap]\.)")
-_HAS_TIME = re.compile(r"\d(?:[:.]| ?h ?)[0-5]\d", re.IGNORECASE)
+_HAS_TIME = re.compile(r"\d(?:[:.]| ?h ?| uhr )[0-5]\d", re.IGNORECASE)
 
 # What is counted ("chapter"), and numbers by their words, behind it and before it.
 *_NUMBERED, _COUNTS = _listed("numbers.txt")

@@ -23,8 +23,15 @@ _SMALL = 2  # letters of names that no comma joins without a capital
 _MARKS = frozenset("-–—/&+|,")
 _JOINT = regex.compile(r"\.?\s?([-–—/&+|,]|\p{L}+)\s?(\p{L}+\s)?")
 _NUMBER = regex.compile(
-    r"\.?[,:]?\s?(?:(?:from|at|ab|um|von|de|à|dalle|das)\s)?\d", regex.IGNORECASE
+    r"\.?\s?[,:|]?\s?(?:(?:from|at|ab|um|von|de|à|dalle|das)\s)?\d", regex.IGNORECASE
 )
+_PART_OF_DAY = regex.compile(
+    r"\s(?:morning|noon|afternoon|evening|night|(?:opening )?hours|früh|vormittag|mittag|nachmittag"
+    r"|abend|matin|après-midi|soir)s?\b",
+    regex.IGNORECASE,
+)
+_BEFORE_ITEM = tuple(",;|(\n")  # of a list that has other days
+_FIELD, _FIELD_END = regex.compile(r"[:|]\s?\Z"), regex.compile(r"\s?(?:[|,;\n]|\Z)")
 _HOURS = regex.compile(
     rf"{_NUMBER.pattern}\d?(?:[:.h]\d\d)?\s?"
     r"(?:[-–—/]|(?:to|until|till|bis|à|a|al|до|uhr|h|am|pm)\b)",
@@ -103,6 +110,11 @@ class _Calendar(NamedTuple):
             number = (_HOURS if is_day and begins else _NUMBER).match(text, end)
             if number or (not is_day and _DAY_OF_MONTH.search(text, max(start - _NEAR, 0), start)):
                 return True
+        if is_day and _PART_OF_DAY.match(text, end):
+            return True
+        is_value = _FIELD.search(text, max(start - _NEAR, 0), start) is not None
+        if has_capital and is_value and _FIELD_END.match(text, end):
+            return True
         if len(word) > 1 and word.isupper():
             return False
         before = tokens[at - 1][0].casefold() if at else ""
@@ -167,6 +179,10 @@ def find_short_names(text: str) -> list[tuple[int, int, str]]:
     of_text |= {c for at, codes in rows for c in codes if _CALENDARS[c].joins(text, tokens, at)}
     matches = list[tuple[int, int, str]]()
     for at, codes in rows:
+        start = tokens[at].start()
+        former = text[max(start - 2, 0) : start].rstrip(" ")
+        if not codes and words[at][0].isupper() and former.endswith(_BEFORE_ITEM):
+            codes = [c for c in counts if words[at].casefold() in _CALENDARS[c].full]
         if among := of_text.intersection(codes):
             code = language if language in among else max(sorted(among), key=counts.__getitem__)
             name = _CALENDARS[code].full[words[at].casefold()]
