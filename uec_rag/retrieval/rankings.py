@@ -538,7 +538,9 @@ def features_of(block: Block) -> tuple[Features, list[list[float]]]:
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, is_learned = logits[row] / model.temperature, not model.standardised
         comparison = Comparison(block.words[row], scaled, gap, is_learned)
-        evidence.append([piece.value(comparison) for piece in EVIDENCE])
+        evidence.append([])
+        for piece in EVIDENCE:
+            evidence[row].append(piece.value(comparison))
     stacked, values = stack_rows(logits, -np.inf), np.array(evidence, dtype=np.float32)
     against, chances = zip(*(weigh(of[len(WORDS) :]) for of in evidence), strict=True)
     computed = features(
