@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.documents.questions import make_questions
+from uec_rag.documents.generated_questions import make_questions
 from uec_rag.encoders import SentenceTransformerEncoder
 
 _TEXTS = 5_000

@@ -24,7 +24,7 @@ import uec_rag.evidence
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, shipped, write_learned
 from benchmarks.tables import print_table, run_script
-from uec_rag.documents.questions import pairs_from_passages
+from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.stores.passage import Passage
 
 FURTHER = ("restic", "madetech", "caddy")

@@ -45,7 +45,7 @@ from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, s
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.fit_view import level_of
-from uec_rag.documents.questions import pairs_from_passages
+from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors

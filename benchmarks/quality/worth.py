@@ -27,7 +27,7 @@ from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
 from uec_rag.evidence import EVIDENCE, Words, family, table
 from uec_rag.evidence.table import Row
-from uec_rag.questions import grammar, messages
+from uec_rag.questions import grammar, user_messages
 from uec_rag.retrieval import rankings, results, spelling
 
 _PARTS: dict[str, Sequence[object]] = {
@@ -45,7 +45,7 @@ _PARTS: dict[str, Sequence[object]] = {
     "namesakes": [Words.namesakes, family.namesakes_of],
     "says_which": [rankings.says_which],
     "spelling": [spelling],
-    "messages": [messages],
+    "messages": [user_messages],
 }
 _OTHERS: dict[str, list[tuple[str, object]]] = {
     "halves": [
@@ -57,7 +57,7 @@ _OTHERS: dict[str, list[tuple[str, object]]] = {
     "says_which": [("clarify.readings.says_which", lambda _: False)],
     "spelling": [("retrieval.spelling.spell", lambda queries, *_: queries)],
     "messages": [
-        ("questions.messages.asking_part", lambda message: (message, "")),
+        ("questions.user_messages.asking_part", lambda message: (message, "")),
         ("questions.grammar.without_noise", lambda text: text),
     ],
 }

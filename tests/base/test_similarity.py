@@ -10,15 +10,7 @@ from scipy.special import softmax as expected_softmax
 from tests.helpers import random_gaussian
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Terms
-from uec_rag.base.similarity import (
-    best_rows,
-    first_of_largest,
-    largest,
-    moments,
-    probit,
-    score,
-    softmax,
-)
+from uec_rag.base.similarity import best_rows, first_of_largest, largest, moments, probit, softmax
 
 SHAPES = pytest.mark.parametrize(
     ("query_factors", "candidate_factors"), [(None, None), (2, 2), (None, 2), (2, None)]
@@ -53,9 +45,8 @@ def test_the_score_is_the_probit_of_the_moments(rng):
     q, c = random_gaussian(rng, 3, 6), random_gaussian(rng, 4, 6)
     mu, sigma2 = (part.astype(np.float64) for part in moments(q, c))
     expected = mu / np.sqrt(1 + np.pi / 8 * 0.7 * sigma2)
-    np.testing.assert_allclose(score(q, c, beta=0.7), expected, rtol=1e-5)
-    np.testing.assert_array_equal(score(q, c, beta=0.0), moments(q, c)[0])
-    np.testing.assert_array_equal(score(q, c), probit(*moments(q, c), beta=1.0))
+    np.testing.assert_allclose(probit(*moments(q, c), beta=0.7), expected, rtol=1e-5)
+    np.testing.assert_array_equal(probit(*moments(q, c), beta=0.0), moments(q, c)[0])
 
 
 def test_the_probit_makes_the_logistic_of_a_gaussian_logit_right_to_two_per_cent(rng):

@@ -34,7 +34,7 @@ from tests.llama_index.conftest import nodes_of
 from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
 from uec_rag.base.records import Memory
 from uec_rag.confidence.model import NEAREST
-from uec_rag.documents.questions import MOST_PAIRS
+from uec_rag.documents.generated_questions import MOST_PAIRS
 from uec_rag.encoders.base import PROBES
 from uec_rag.gates.gate import Gate
 from uec_rag.index import learn

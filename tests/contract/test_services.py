@@ -20,7 +20,7 @@ from tests.helpers import bag_of_words, data_of, index_of, labelled
 from tests.index.test_learn import ASKED, TEXTS
 from tests.index.test_updates import document
 from uec_rag import UEC, EncoderFailed, Gate, Retriever, llama_index
-from uec_rag.documents.questions import pairs_from_passages
+from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, calls
 from uec_rag.index import first_fit
 from uec_rag.index.updates import replace_files

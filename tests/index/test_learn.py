@@ -16,7 +16,7 @@ from tests.helpers import (
     passages,
 )
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.documents.questions import pairs_from_passages
+from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.index.learn import ENOUGH
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore

@@ -16,7 +16,7 @@ from tests.helpers import (
     refused,
 )
 from uec_rag import UEC, Retriever
-from uec_rag.base.similarity import probit, score
+from uec_rag.base.similarity import moments, probit
 
 
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
@@ -41,7 +41,7 @@ def test_the_hits_are_those_of_scoring_everything(
     ids = retriever.add(texts)
     result = retriever.search(queries, k=10)
     query = uec.fitted.combine(uec.encode(queries, "query"), result.coefficients)
-    scores = score(query, uec.embed(texts, "passage"), beta)
+    scores = probit(*moments(query, uec.embed(texts, "passage")), beta)
     best = np.sort(scores, axis=1)[:, :-11:-1]
     np.testing.assert_allclose(result.scores, best, rtol=1e-4, atol=1e-6)
     place = {id_: i for i, id_ in enumerate(ids)}

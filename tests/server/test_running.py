@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from tests.server.conftest import running, until
-from uec_rag.server.access import protections
+from uec_rag.server.protections import protections
 from uec_rag.server.running import SETTINGS
 
 HALF = b"GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Header: "

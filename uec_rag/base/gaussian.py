@@ -16,9 +16,6 @@ from uec_rag.base.records import Record, cached_property
 FloatArray = NDArray[np.float32]
 """An array of float32, the type of all stored and returned numbers."""
 
-PROBIT = math.pi / 8
-"""The constant of the probit approximation to a logistic-Gaussian integral."""
-
 
 @dataclass(frozen=True, eq=False)
 class Terms:
@@ -439,19 +436,3 @@ class Schema(Record):
             raise ValueError(
                 f"query: expected dimension {self.dimension}, as stored, got {query.dimension}."
             )
-
-
-def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
-    """Compute the uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
-
-    `mu`, `sigma2`: moments of the similarity, of the same shape. `beta`: weight of the variance; 0
-    gives `mu`.
-
-    Examples
-    --------
-    >>> scores = probit(np.float32([0.8, 0.8]), np.float32([0.0, 1.0]))
-    >>> [round(float(value), 2) for value in scores]
-    [0.8, 0.68]
-    """
-    shrunk: FloatArray = mu / np.sqrt(1 + PROBIT * np.float32(beta) * sigma2)
-    return shrunk

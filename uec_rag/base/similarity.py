@@ -1,18 +1,23 @@
-"""Step 3: the similarity of Gaussians: its moments, the score s_hat, and the top k.
+"""Step 3: the similarity of Gaussians: its moments, the score s_hat of these, and the top k.
 
-`moments` and `score` take queries q (n, d) and candidates c (m, d) and return (n, m) matrices. For
-divergences and distances instead of the score, see `benchmarks/paper`.
+`moments` takes queries q (n, d) and candidates c (m, d) and returns (n, m) matrices; `probit` is
+the score s_hat. A search computes both of the passages that may be among the first, see
+`best_rows`. For divergences and distances instead of the score, see `benchmarks/paper`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import Words
-from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, probit
+from uec_rag.base.gaussian import FloatArray, Gaussian
+
+PROBIT = math.pi / 8
+"""The constant of the probit approximation to a logistic-Gaussian integral."""
 
 
 def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArray]:
@@ -51,9 +56,20 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     return mu, sigma2
 
 
-def score(query: Gaussian, candidate: Gaussian, beta: float = 1.0) -> FloatArray:
-    """Compute the paper's s_hat of n queries and m candidates, shape (n, m)."""
-    return probit(*moments(query, candidate), beta)
+def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
+    """Compute the uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
+
+    `mu`, `sigma2`: moments of the similarity, of the same shape. `beta`: weight of the variance; 0
+    gives `mu`.
+
+    Examples
+    --------
+    >>> scores = probit(np.float32([0.8, 0.8]), np.float32([0.0, 1.0]))
+    >>> [round(float(value), 2) for value in scores]
+    [0.8, 0.68]
+    """
+    shrunk: FloatArray = mu / np.sqrt(1 + PROBIT * np.float32(beta) * sigma2)
+    return shrunk
 
 
 _SAMPLE = 2**12  # smallest row length at which `largest` takes a sample first

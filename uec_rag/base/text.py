@@ -360,7 +360,7 @@ def _suffix(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    r"""What a passage is about, by its metadata and the heading that begins its text.
+    r"""The subject and place of a passage, by its metadata and the heading that begins its text.
 
     A passage derives it at the first access, and keeps it.
 

@@ -1,5 +1,6 @@
-"""What a question leaves open, and asking back: which of its readings is meant.
+"""Ambiguous questions, which are asked back: "Do you mean A or B?".
 
-`outline` tells whether it is open, `readings` are what a user may mean, by their `labels`;
-`replies` has the question back, and what a user replies.
+`outline` tells whether a question is ambiguous, which a decision calls underspecified; `readings`
+are what a user may mean, by their `labels`; `replies` has the question back, and what a user
+replies.
 """

@@ -195,7 +195,7 @@ def serve(
         Require the tenant of each question, and show nothing of all passages.
     """
     from uec_rag.server import create_app
-    from uec_rag.server.access import check_access
+    from uec_rag.server.protections import check_access
     from uec_rag.server.running import serve as run
 
     names = check_access(host, token, allow_host, cors)

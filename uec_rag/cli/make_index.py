@@ -109,19 +109,8 @@ def index(
         from uec_rag.stores import LocalStore
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
-    if update:
-        from uec_rag.index.updates import options_of, update_files
-
-        retriever = open_index(to)
-        retriever.uec = _keeping(retriever.uec, to)
-        writer = _writer(options_of(to).get("questions_by", ""), to)
-        changes, contents, encoded = update_files(retriever, folder, writer)
-        names = ("new", "changed", "removed", "unchanged")
-        counts = {name: len(getattr(changes, name)) for name in names}
-        counts |= {"passages": len(retriever.store), "encoded": encoded}
-    else:
-        retriever, contents = _make(folder, to, model, options)
-        counts = {"passages": len(retriever.store), "files": len(contents.documents)}
+    make = partial(_update, folder, to) if update else partial(_make, folder, to, model, options)
+    retriever, contents, counts = make()
     if labels := retriever.labels:  # warns of those whose passages are gone
         counts["labels"] = len(labels)
     gate = retriever.gate
@@ -141,10 +130,23 @@ def index(
     say(f'Ask it: uec-rag ask {to} "your question"')
 
 
+def _update(folder: Path, to: Path) -> tuple[Retriever, Folder, dict[str, int]]:
+    """Read what has changed in a folder; return the index, the folder, and counts."""
+    from uec_rag.index.updates import options_of, update_files
+
+    retriever = open_index(to)
+    retriever.uec = _keeping(retriever.uec, to)
+    writer = _writer(options_of(to).get("questions_by", ""), to)
+    changes, contents, encoded = update_files(retriever, folder, writer)
+    names = ("new", "changed", "removed", "unchanged")
+    counts = {name: len(getattr(changes, name)) for name in names}
+    return retriever, contents, counts | {"passages": len(retriever.store), "encoded": encoded}
+
+
 def _make(
     folder: Path, to: Path, model: Sequence[str] | None, options: Mapping[str, Any]
-) -> tuple[Retriever, Folder]:
-    """Make an index of a folder; return it, and what was found in the folder."""
+) -> tuple[Retriever, Folder, dict[str, int]]:
+    """Make an index of a folder; return it, what was found in the folder, and counts."""
     from uec_rag.index import Retriever
     from uec_rag.index.updates import add_saved, list_made_with, record_options, replace_files
 
@@ -173,7 +175,8 @@ def _make(
             note(f"the ensemble is not fitted, so that confidence is unreliable. {error}")
     retriever.save(to)
     record_options(to, {**options, "model": [*model]} if model else options)
-    return retriever, contents
+    counts = {"passages": len(retriever.store), "files": len(contents.documents)}
+    return retriever, contents, counts
 
 
 def _unfinished(to: Path) -> Path:

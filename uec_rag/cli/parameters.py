@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"-?\d{1,9}")
 
 
 class _Plain:
-    """What reads the value of a parameter, in place of typer's own where that is not needed."""
+    """A reader of the value of a parameter, in place of typer's own where that is not needed."""
 
     def coerce(self, value: Any, param: Any, ctx: typer.Context) -> Any:  # noqa: ANN401
         """Return the value of a parameter; typer's BadParameter if it is not valid."""

@@ -18,9 +18,10 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, probit
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.logistic import LEAST_SHARE, Calibrator, fit_line, read_learned, sigmoid
 from uec_rag.base.records import Record
+from uec_rag.base.similarity import probit
 
 _Float = TypeVar("_Float", bound=np.floating[Any])
 

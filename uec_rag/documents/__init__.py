@@ -1,7 +1,8 @@
 """Reading documents from files, and splitting them into passages and fitting pairs.
 
 `folder` goes through files, `readers` picks a reader for each, `document` is what comes out,
-`passages` and `questions` what is made of it; `question_writer` lets a model write others.
+`passages` and `generated_questions` what is made of it; `question_writer` lets a model write
+others.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What a text holds in an encoding that nobody reads: images, keys, certificates, drawings."""
+"""Parts of a text in an encoding that nobody reads: images, keys, certificates, drawings."""
 
 import re
 from collections import Counter

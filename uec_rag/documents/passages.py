@@ -11,8 +11,8 @@ import regex
 
 from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS, mentions
 from uec_rag.documents.document import Document, Section
+from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.documents.plain_text import has_words, split_text
-from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
 from uec_rag.stores.passage import Passage
 

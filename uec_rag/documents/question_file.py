@@ -23,7 +23,7 @@ def key_of(text: str, model: str, prompt: str) -> str:
 
 
 class QuestionFile:
-    """What was written for each key, in memory and in a file of JSON lines.
+    """The questions written for each key, in memory and in a file of JSON lines.
 
     A line is added for each passage as soon as it is known, so that an interruption loses nothing;
     several processes may add lines. Lines that are damaged are left out.

@@ -61,7 +61,7 @@ Model: TypeAlias = Any
 
 @dataclass(frozen=True)
 class WrittenQuestions:
-    """What was written for passages.
+    """The questions and names that were written for passages.
 
     Iteration yields the list for the metadata of each passage, in their order: the questions, and
     behind them the names in one line; it is empty if nothing was written.

@@ -231,7 +231,7 @@ _CORPUS_SIZES = (150, 600, 2400)
 # Among very few passages, one always stands out, and only its similarity is informative.
 _TINY, _TINY_CORPORA = 10, 30
 _UNANSWERABLE = 0.2
-_MOST_ASKED = 300  # questions per corpus
+_MOST_DRAWN = 300  # questions per corpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +259,7 @@ class FitCorpus:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""
         passages, share = len(self.corpus), _UNANSWERABLE
         drawn = partial(corpus_views, self.relevant, passages, unanswerable=share)
-        cuts = drawn(sizes=_CORPUS_SIZES, queries=_MOST_ASKED, seed=seed + 1)
+        cuts = drawn(sizes=_CORPUS_SIZES, queries=_MOST_DRAWN, seed=seed + 1)
         for number in range(_TINY_CORPORA):
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=seed + 2 + number)
         return [self._over(cut, fitted) for cut in cuts]

@@ -12,8 +12,8 @@ import numpy as np
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import warn
 from uec_rag.confidence.risk import interval_of, reliability, risk_curve
+from uec_rag.documents.generated_questions import is_code, make_questions
 from uec_rag.documents.question_tables import find_labels, read_questions
-from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.gates.gate import GATE_FILE, Gate, LabelledSearch
 from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.hits import Result

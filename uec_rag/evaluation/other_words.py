@@ -1,4 +1,4 @@
-"""What the questions beside passages bring: an index beside its copy without them."""
+"""The worth of the questions beside passages: an index beside its copy without them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from uec_rag.base.text import (
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import lowest_threshold
-from uec_rag.documents.questions import questions_of
+from uec_rag.documents.generated_questions import questions_of
 from uec_rag.evaluation.evaluate import share_of
 from uec_rag.evaluation.other_words import with_passages
 from uec_rag.evidence.words import names_in

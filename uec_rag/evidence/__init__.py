@@ -1,4 +1,4 @@
-"""What the words of a question and of its hits tell: whether these answer it, and are meant.
+"""The evidence in the words of a question and its hits: whether these answer it, and are meant.
 
 `family` finds hits alike, `words` has which hits have which words of a question; `table` has a row
 for each piece of evidence, with its weight.

@@ -1,4 +1,4 @@
-"""What a gate decides on results: by its threshold, and in doubt by what its advisor says."""
+"""The decisions of a gate on results: by its threshold, and in doubt by what its advisor says."""
 
 from __future__ import annotations
 

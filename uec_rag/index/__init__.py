@@ -1,4 +1,4 @@
-"""What is kept, learned, saved and updated, and searched: an index.
+"""An index: passages that are kept, learned from, saved, updated and searched.
 
 `retriever` is the index as users see it. What it calls stands beside it: `additions` are encoded,
 `learn` fits and calibrates, `first_fit` when a search is the first, `refits` change what is there;

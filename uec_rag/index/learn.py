@@ -25,7 +25,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Memory, Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
-from uec_rag.documents.questions import pairs_from_passages
+from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.encoders.base import PROBES, Encoder, TermEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.ensemble_file import fit_of_twin

@@ -1,4 +1,4 @@
-"""What an index has after another fit of its ensemble: the same passages, with other Gaussians."""
+"""Another fit of an index: the same passages with other Gaussians, of which no model is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversion between LangChain's types and ours: documents, messages, options, embeddings."""
+"""Conversion between LangChain's types and ours: documents, messages, options, embeddings.
+
+The keys that a hit's document gets are made in `uec_rag.retrieval.hits`.
+"""
 
 from __future__ import annotations
 

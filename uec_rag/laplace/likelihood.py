@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import PROBIT
+from uec_rag.base.similarity import PROBIT
 
 Vector = NDArray[np.float64]
 

@@ -427,6 +427,27 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         }
 
 
+def _search_of(index: VectorStoreIndex, count: int) -> Search:
+    """Return the search of an index for `count` candidates, by a question or its vector."""
+    store, kind = index.vector_store, type(index.vector_store).__name__
+    is_first = is_own(store, BasePydanticVectorStore, "query", "aquery")
+
+    def ask(question: QueryType, filters: MetadataFilters | None, limit: int) -> list[Passage]:
+        retriever = index.as_retriever(similarity_top_k=limit, filters=filters)
+        try:
+            return _passages(retriever, question, awaited_first=is_first)
+        except ValidationError:  # of a node without a text
+            return [Passage("", "")]
+
+    return Search(
+        kind,
+        ask,
+        lambda filter: metadata_filters(filter, quoted=kind not in _ESCAPING),
+        count,
+        lambda: f"text_key={getattr(store, 'text_key', 'text')!r}",
+    )
+
+
 def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     """Return an index or a retriever as a source of `count` candidates for each question."""
     if isinstance(index, BaseRetriever):
@@ -435,24 +456,8 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     store = index.vector_store
     collection = getattr(store, "collection_name", None)
     label = f" {collection!r}" if isinstance(collection, str) else ""
-
-    kind = type(store).__name__
+    kind, find = type(store).__name__, _search_of(index, count)
     is_first = partial(is_own, store, BasePydanticVectorStore)
-
-    def ask(question: QueryType, filters: MetadataFilters | None, limit: int) -> list[Passage]:
-        retriever = index.as_retriever(similarity_top_k=limit, filters=filters)
-        try:
-            return _passages(retriever, question, awaited_first=is_first("query", "aquery"))
-        except ValidationError:  # of a node without a text
-            return [Passage("", "")]
-
-    find = Search(
-        kind,
-        ask,
-        lambda filter: metadata_filters(filter, quoted=kind not in _ESCAPING),
-        count,
-        lambda: f"text_key={getattr(store, 'text_key', 'text')!r}",
-    )
 
     def find_by_vector(vector: Sequence[float], filter: Filter | None) -> Sequence[Passage]:
         return find(QueryBundle("", embedding=[*vector]), filter)

@@ -1,5 +1,6 @@
 """Languages, messages, and the grammar of questions.
 
-`languages` comes first, with languages.toml; `messages` finds what asks in a message, `grammar` its
-parts, `answers` what an answer offered.
+`languages` comes first, with languages.toml, which has every sentence that users read;
+`user_messages` finds the part of a message that asks, `grammar` its parts, `answers` what an answer
+offered; a `phrasing` is a way to ask.
 """

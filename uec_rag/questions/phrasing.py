@@ -17,7 +17,7 @@ HALVES: tuple[Role, ...] = ("half", "possible_half")
 
 
 class Goal(NamedTuple):
-    """What a follow-up goes on to, "And a tablet?".
+    """The subject that a follow-up goes on to, "And a tablet?".
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ from uec_rag.clarify.replies import (
     is_clarifying_question,
     names_some,
 )
-from uec_rag.questions import answers, grammar, messages
+from uec_rag.questions import answers, grammar, user_messages
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
 from uec_rag.questions.phrasing import Goal, Phrasing, Role
 from uec_rag.retrieval.diversity import Diversity
@@ -166,7 +166,7 @@ class Query:
         """
         written, answer = turn, answers.noted_answer(history[-1]) if history else ""
         turn, *history = [
-            messages.unwrapped(said) if messages.WRAPPING.search(said) else said
+            user_messages.unwrapped(said) if user_messages.WRAPPING.search(said) else said
             for said in (turn, *history)
             if not answers.noted_answer(said)
         ]
@@ -221,7 +221,7 @@ def _asking_part(message: str) -> tuple[str, str]:
     """Return what asks in a text, and what else it says; a short one asks as a whole."""
     if len(message) <= grammar.LONGEST_QUESTION:
         return grammar.without_noise(message), ""
-    return messages.asking_part(message)
+    return user_messages.asking_part(message)
 
 
 @dataclass(frozen=True)

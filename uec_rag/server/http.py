@@ -40,7 +40,7 @@ from uec_rag.evaluation.labels import (
 )
 from uec_rag.index import Retriever
 from uec_rag.server import schemas
-from uec_rag.server.access import protections
+from uec_rag.server.protections import protections
 from uec_rag.stores.base import EVERYONE
 
 _PAGES = Path(__file__).parent / "pages"

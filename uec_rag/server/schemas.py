@@ -22,7 +22,7 @@ from starlette.responses import Response
 from uec_rag.base.checks import one_line
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
 from uec_rag.retrieval.query import LONGEST_QUERY, turns_of
-from uec_rag.server.access import HEADERS
+from uec_rag.server.protections import HEADERS
 from uec_rag.stores.filters import check_size, parse
 
 log = logging.getLogger("uec_rag.server")

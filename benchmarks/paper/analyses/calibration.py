@@ -22,7 +22,8 @@ from benchmarks.paper.analyses.base import Result, image, number
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import pair_moments
-from uec_rag.base.gaussian import PROBIT, FloatArray
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.similarity import PROBIT
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.likelihood import bernoulli_map

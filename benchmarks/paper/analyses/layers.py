@@ -23,7 +23,7 @@ from benchmarks.paper.analyses.calibration import error_auroc, measure_probabili
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import NotApplicable
-from uec_rag.base.gaussian import PROBIT
+from uec_rag.base.similarity import PROBIT
 from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.laplace.fit_posterior import first_as_good
 from uec_rag.laplace.likelihood import (

@@ -36,7 +36,7 @@ from benchmarks.paper.systems import NotApplicable
 from benchmarks.paper.systems.baselines import Relevance
 from benchmarks.paper.systems.lineup import ProjectionOf
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.similarity import score, softmax
+from uec_rag.base.similarity import moments, probit, softmax
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.convolution import Rule, convolve_shared
@@ -290,7 +290,8 @@ def _fit_and_ask(
         sides = _in_one_space(plain), _in_one_space(passages)
         for rule, weigh in SHARED.items():
             query, candidates = (convolve_shared(side, weigh(side)) for side in sides)
-            ndcg[rule].append(own.relevance.ndcg(score(query, candidates, _BETA)))
+            scores = probit(*moments(query, candidates), _BETA)
+            ndcg[rule].append(own.relevance.ndcg(scores))
             coefficients[rule].append(weigh(sides[0]).mean(axis=0).astype(np.float64))
     return _Run(ndcg, coefficients, routing_auroc(standard, owners))
 

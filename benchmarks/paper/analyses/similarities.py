@@ -21,7 +21,7 @@ from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import Ensemble, ranking, variation
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.similarity import score
+from uec_rag.base.similarity import moments, probit
 from uec_rag.ensemble import UEC
 
 _REPEATS = 3
@@ -124,6 +124,11 @@ def csd(query: Gaussian, candidate: Gaussian) -> FloatArray:
     """
     means = _squared_distance(query.mean, candidate.mean)
     return -(means + query.trace[:, None] + candidate.trace[None, :])
+
+
+def score(query: Gaussian, candidate: Gaussian, beta: float = 1.0) -> FloatArray:
+    """The paper's s_hat of n queries and m candidates, shape (n, m)."""
+    return probit(*moments(query, candidate), beta)
 
 
 SIMILARITIES: dict[str, Callable[[Gaussian, Gaussian], FloatArray]] = {
@@ -245,11 +250,8 @@ def search_times(uec: UEC, collection: Collection) -> list[dict[str, str | float
         _ = query.mean @ passages.mean.T
 
     def uncertain() -> None:
-        score(
-            uec.fitted.combine(parts, system.query_coefficients(parts, candidates)),
-            passages,
-            uec.fitted.options.beta,
-        )
+        query = uec.fitted.combine(parts, system.query_coefficients(parts, candidates))
+        score(query, passages, uec.fitted.options.beta)
 
     work = {
         "uniform": lambda: deterministic(plain),

@@ -27,7 +27,7 @@ from benchmarks.paper import plots
 from benchmarks.paper.analyses.base import Result, image, number
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown
-from uec_rag.base.gaussian import PROBIT
+from uec_rag.base.similarity import PROBIT
 
 
 def run(groups: Sequence[Group]) -> Json:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.base import similarity
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.similarity import moments, probit
 from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
@@ -144,7 +144,7 @@ class Ensemble(System):
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
-        return similarity.score(*self.compared(queries, passages), self.uec.fitted.options.beta)
+        return probit(*moments(*self.compared(queries, passages)), self.uec.fitted.options.beta)
 
     def pair_moments(
         self, first: Sequence[str], second: Sequence[str]
@@ -156,7 +156,7 @@ class Ensemble(System):
 
     def pair_scores(self, first: Sequence[str], second: Sequence[str]) -> FloatArray:
         """s_hat of each pair."""
-        return similarity.probit(*self.pair_moments(first, second), self.uec.fitted.options.beta)
+        return probit(*self.pair_moments(first, second), self.uec.fitted.options.beta)
 
     def search(self, queries: Sequence[str], passages: Mapping[str, str], k: int) -> Ranking:
         """Rank by s_hat."""
@@ -222,11 +222,12 @@ class Probabilistic(System):
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat with beta 1."""
-        return similarity.score(self.embed(queries, "query"), self.embed(passages, "passage"))
+        query, passage = self.embed(queries, "query"), self.embed(passages, "passage")
+        return probit(*moments(query, passage))
 
     def pair_scores(self, first: Sequence[str], second: Sequence[str]) -> FloatArray:
         """s_hat of each pair."""
-        return similarity.probit(*self.pair_moments(first, second))
+        return probit(*self.pair_moments(first, second))
 
 
 class Fused(System):

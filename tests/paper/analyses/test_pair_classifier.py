@@ -5,7 +5,7 @@ from benchmarks.paper.analyses import calibration
 from benchmarks.paper.systems import pair_moments
 from tests.paper.bags import Bag
 from uec_rag import UEC
-from uec_rag.base.gaussian import PROBIT
+from uec_rag.base.similarity import PROBIT
 from uec_rag.laplace.likelihood import bernoulli_map
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import data_of, index_of
 from uec_rag import UEC
-from uec_rag.questions.messages import asking_part, unwrapped
+from uec_rag.questions.user_messages import asking_part, unwrapped
 from uec_rag.retrieval.query import Query
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of, rows_of
-from uec_rag.documents.questions import make_questions, questions_of, split_first_sentence
+from uec_rag.documents.generated_questions import make_questions, questions_of, split_first_sentence
 from uec_rag.stores.passage import Passage
 
 

@@ -46,7 +46,7 @@ _STOPS = tuple(".!?:;…。！？")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")
 
 WRAPPING = regex.compile(r"[<>@&%/\d\n]")
-"""What a message has if it is to be `unwrapped`."""
+"""The signs of a message that is to be `unwrapped`."""
 
 # An address in a chat: of Slack, Discord and Teams; of a bot; of whom a message begins with.
 _BOT = r"\w*(?:bot|assistant|helper|support)\w*|all|channel|everyone|here|team"

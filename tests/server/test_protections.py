@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.helpers import data_of, rows_of
 from tests.server.conftest import HOST, TOKEN, serving
-from uec_rag.server.access import BODY, check_access, is_local, protections
+from uec_rag.server.protections import BODY, check_access, is_local, protections
 from uec_rag.server.running import LogFormatter
 from uec_rag.server.schemas import HANDLERS, sanitise
 
