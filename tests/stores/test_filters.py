@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import data_of, random_gaussian, refused
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.filters import Compare, check_size, key_of, matches, parse
+from uec_rag.stores.comparisons import Compare
+from uec_rag.stores.filters import check_size, key_of, matches, parse
 
 pytestmark = pytest.mark.filterwarnings("ignore:filter. '.*' is compared:UserWarning")
 METADATA = data_of("filtered_metadata.json")

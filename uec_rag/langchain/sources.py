@@ -26,7 +26,8 @@ from uec_rag.index import Retriever
 from uec_rag.index.first_fit import FitMode
 from uec_rag.langchain.conversion import passages_of
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import ORDERS, Compare, leaves, matching, parse, translate
+from uec_rag.stores.comparisons import ORDERS, Compare
+from uec_rag.stores.filters import leaves, matching, parse, translate
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors

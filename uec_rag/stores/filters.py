@@ -24,9 +24,8 @@ mean the whole day, `$gte` and `$lt` its first moment. So is a text in ISO 8601,
 
 from __future__ import annotations
 
-import operator as op
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
@@ -35,40 +34,28 @@ from uec_rag.base.checks import check_type
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import in_nfc
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
+from uec_rag.stores.comparisons import (
+    ORDERS,
+    Compare,
+    Operator,
+    holds,
+    kinds_of,
+    mismatch,
+    name_of,
+    value_at,
+)
 from uec_rag.stores.metadata import (
     DEEPEST,
     DateText,
-    as_date,
     check_stored_text,
     normalise,
     normalise_value,
 )
 from uec_rag.stores.passage import Passage
 
-Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
 _T = TypeVar("_T")
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
 _OPERATORS = (*_NEGATED, *get_args(Operator))
-
-
-@dataclass(frozen=True)
-class Compare:
-    """A condition that compares a metadata value with an operator.
-
-    `keys`: the key, after those of the dicts that hold it.
-    """
-
-    keys: tuple[str, ...]
-    operator: Operator
-    value: Any
-
-    @cached_property
-    def names(self) -> frozenset[Hashable]:
-        """The names of what `$eq` and `$in` ask for: equal values have one of them in common."""
-        values = self.value if self.operator == "$in" else (self.value,)
-        return frozenset(map(name_of, values)) | {
-            (DateText, getattr(value, "span", value)) for value in values if isinstance(value, str)
-        }
 
 
 @dataclass(frozen=True)
@@ -90,9 +77,6 @@ class Join:
     kind: Literal["and", "or", "not"]
     conditions: tuple[Condition, ...]
 
-
-ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
-"""The operators that compare an order."""
 
 Condition: TypeAlias = Compare | HasId | Join | Callable[[Passage], bool]
 
@@ -430,9 +414,6 @@ def translate(
     return write(parse(filter))
 
 
-_MISSING = object()
-
-
 def matches(condition: Condition, passage: Passage) -> bool:
     """Return whether a passage satisfies a condition: what a filter means.
 
@@ -470,123 +451,12 @@ def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
-    """Return whether metadata satisfies a comparison."""
-    value = _value_at(condition.keys, metadata)
-    operator, operand = condition.operator, condition.value
-    match operator:
-        case "$eq" | "$in":
-            return not condition.names.isdisjoint(names_of(value))
-        case "$exists":
-            return value is not _MISSING and value is not None
-        case "$contains":
-            if isinstance(value, str):
-                return isinstance(operand, str) and operand in value
-            return isinstance(value, list) and name_of(operand) in map(name_of, value)
-    items = value if isinstance(value, list) else (value,)
-    return any(_is_on_side(item, operator, operand) for item in items)
-
-
-def _value_at(keys: Sequence[str], metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Return the value under a key in dicts in metadata, `_MISSING` if there is none."""
-    value: Any = metadata
-    for name in keys:
-        value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
-    return value
-
-
-def kinds_of(value: object) -> set[str]:
-    """Return which kinds of values a value, or one of its items, may equal; none of a missing one.
-
-    Examples
-    --------
-    >>> sorted(kinds_of([1, "a"])), kinds_of(True), kinds_of(None)
-    (['lists', 'numbers', 'texts'], {'booleans'}, set())
-    """
-    match value:
-        case bool():
-            return {"booleans"}
-        case int() | float():
-            return {"numbers"}
-        case str():
-            return {"texts"}
-        case list() | tuple():
-            return {"lists"}.union(*map(kinds_of, value))
-        case Mapping():
-            return {"dicts"}
-    return set()
-
-
-def mismatch(condition: Compare, kinds: Set[str]) -> str:
-    """Say that a comparison is with values of another kind than a key has; "" if it is not.
-
-    `kinds`: those of the key's values, see `kinds_of`.
-    """
-    if condition.operator == "$exists" or not kinds:
-        return ""
-    operands = condition.value if condition.operator == "$in" else (condition.value,)
-    # A list is compared as a whole, or with one of the items.
-    asked = {"lists" if isinstance(o, list) else kind for o in operands for kind in kinds_of(o)}
-    name, there = f"{'.'.join(condition.keys)!r:.60}", ", ".join(sorted(kinds))
-    if condition.operator == "$contains" and kinds.isdisjoint({"lists", "texts"}):
-        return f"filter: {name} is compared by $contains, which needs lists or texts, not {there}."
-    if not asked or not asked.isdisjoint(kinds):
-        return ""
-    return (
-        f"filter: {name} is compared with {', '.join(sorted(asked))}, but its values are {there}, "
-        "so that none is equal, larger or smaller. Write the value as the metadata do: 2024 is not "
-        "'2024', and True is not 'true'."
-    )
-
-
 def mismatches(condition: Condition, passages: Sequence[Passage]) -> list[str]:
     """Say which comparisons are with values of another kind than some passages have."""
     metadata = [comparable(passage.metadata) for passage in passages]
     notes = list[str]()
     for leaf in leaves(condition):
         if isinstance(leaf, Compare):
-            values = (_value_at(leaf.keys, fields) for fields in metadata)
+            values = (value_at(leaf.keys, fields) for fields in metadata)
             notes.append(mismatch(leaf, set[str]().union(*map(kinds_of, values))))
     return [note for note in notes if note]
-
-
-def name_of(value: object) -> Hashable:
-    """Return what a value has in common with those that equal it; 1 is 1.0, and True is not 1."""
-    if isinstance(value, bool):
-        return (bool, value)
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return (list, *map(name_of, value))
-    if isinstance(value, Mapping):
-        return (dict, frozenset((key, name_of(item)) for key, item in value.items()))
-    return object()  # which nothing equals, nor the number of what was freed
-
-
-def names_of(value: object) -> tuple[Hashable, ...]:
-    """Return the names by which `Compare.names` finds a stored value: also those of its items.
-
-    A date, or its text, is found by a date of the same moment, and by a text that is equal.
-    """
-    if isinstance(value, list | tuple):
-        return (name_of(value), *{*map(name_of, value)})
-    if isinstance(value, DateText):
-        return (DateText, value.span), (DateText, str(value))
-    if (date := as_date(value)) is not None:
-        return value, (DateText, date.span)
-    return (name_of(value),)
-
-
-def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
-    """Return whether a value is on one side of a limit of the same kind."""
-    operand: Any = value
-    if isinstance(limit, DateText):
-        if (date := as_date(value)) is None:
-            return False
-        moment = limit.span[operator in ("$gt", "$lte")]
-        return (date.span[0] >= moment) == (operator in ("$gt", "$gte"))
-    kinds = bool, str, int | float  # a bool is an int, too
-    kind = next((kind for kind in kinds if isinstance(limit, kind)), object)
-    if not isinstance(value, kind) or isinstance(value, bool) != isinstance(limit, bool):
-        return False
-    return bool(ORDERS[operator](operand, limit))

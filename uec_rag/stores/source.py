@@ -34,8 +34,8 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.posterior import Posterior
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
+from uec_rag.stores.comparisons import Compare
 from uec_rag.stores.filters import (
-    Compare,
     Condition,
     all_of,
     ids_of,

@@ -8,8 +8,9 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,16 +21,16 @@ from numpy.typing import NDArray
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption, warn_once
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
-from uec_rag.base.records import Living, cached_property
+from uec_rag.base.gaussian import Schema
+from uec_rag.base.records import Living
 from uec_rag.stores import filters
+from uec_rag.stores.comparisons import Compare, Mask, Values, mismatch
 from uec_rag.stores.local.database import Database
-from uec_rag.stores.local.segments import SegmentFolder
+from uec_rag.stores.local.segments import Part, Segment, SegmentFolder, bury, check_alike
 from uec_rag.stores.local.view import State, Texts, View
 from uec_rag.stores.metadata import dates_of, restore_dates
 from uec_rag.stores.passage import Checked, Passage
 
-Mask: TypeAlias = NDArray[np.bool_]
-_Positions: TypeAlias = dict[Hashable, int | list[int]]
 Record: TypeAlias = tuple[int, str, int, str, str | None, str]
 """A row of the table of passages: the `COLUMNS`."""
 
@@ -39,10 +40,12 @@ _AT_ONCE = 500  # passages in one statement
 _MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
-_NONE: object = object()  # in place of a value
 _GONE = -1  # in place of the position of a value
 _METADATA = msgspec.json.Decoder(dict[str, Any])
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+KEPT = 60.0
+"""The seconds for which other processes may read the texts of deleted passages."""
 
 to_json = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -85,83 +88,22 @@ def _runs_python(condition: filters.Condition) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Column:
+class _Column(Values):
     """The values that the passages of an index have under a key of their metadata.
 
-    They are read at the first filter on the key, and each different one is kept once. Rows never
-    change, so later filters read the new rows only. A comparison is made once for each value.
+    They are read at the first filter on the key. Rows never change, so later filters read the new
+    rows only.
 
     Attributes
     ----------
-    values : list
-        The different values; the first stands for none.
     numbers : dict
         The position of each among them, by its JSON, and "date" behind it if it is one.
     codes : int array, shape (rows,)
         The position of each row's value; `_GONE` if the row is gone, so that nothing is known.
     """
 
-    values: list[Any] = field(default_factory=lambda: [_NONE])
     numbers: dict[bytes, int] = field(default_factory=dict)
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-
-    @cached_property
-    def _index(self) -> _Positions:
-        """The positions of the values with a name, see `names_of`."""
-        return _positions(map(filters.names_of, self.values))
-
-    @cached_property
-    def _items(self) -> _Positions:
-        """The positions of the lists with an item."""
-        lists = (value if isinstance(value, list) else () for value in self.values)
-        return _positions({*map(filters.name_of, items)} for items in lists)
-
-    @cached_property
-    def _lists(self) -> list[tuple[int, list[Any]]]:
-        """The values that are lists, with their positions."""
-        return [(at, value) for at, value in enumerate(self.values) if isinstance(value, list)]
-
-    @cached_property
-    def kinds(self) -> set[str]:
-        """The kinds of the values, see `kinds_of`."""
-        return set[str]().union(*map(filters.kinds_of, self.values[1:]))
-
-    @cached_property
-    def _texts(self) -> list[tuple[int, str]]:
-        """The values that are texts, with their positions."""
-        return [(at, value) for at, value in enumerate(self.values) if isinstance(value, str)]
-
-    @cached_property
-    def _floats(self) -> NDArray[np.float64]:
-        """The values that are numbers, and NaN for others."""
-        return np.array(
-            [np.nan if type(x) not in (int, float) else x for x in self.values], np.float64
-        )
-
-    def fits(self, condition: filters.Compare) -> Mask:
-        """Return which of the values satisfy a condition on the key."""
-        mask = np.zeros(len(self.values), dtype=bool)
-        match condition:
-            case filters.Compare((_,), "$eq" | "$in"):
-                for name in condition.names:
-                    mask[self._index.get(name, [])] = True
-            case filters.Compare((_,), "$contains", asked):
-                mask[self._items.get(filters.name_of(asked), [])] = True
-                if isinstance(asked, str):
-                    mask[[at for at, text in self._texts if asked in text]] = True
-            case filters.Compare((_,), operator, int() | float() as asked) if (
-                operator in filters.ORDERS and not isinstance(asked, bool)
-            ):
-                mask = filters.ORDERS[operator](self._floats, asked)
-                for at, value in self._lists:
-                    mask[at] = filters.holds(condition, {condition.keys[0]: value})
-            case _:
-                values = self.values[1:]
-                mask[0] = filters.holds(condition, {})
-                mask[1:] = [
-                    filters.holds(condition, {condition.keys[0]: value}) for value in values
-                ]
-        return mask
 
     def extend(
         self, key: str, rows: int, database: Database, remains: Callable[[], Mapping[int, Record]]
@@ -188,19 +130,6 @@ class _Column:
                     values.append(metadata[key])
                 codes[row] = numbers[name]
         return _Column(values, numbers, codes)
-
-
-def _positions(names: Iterable[Iterable[Hashable]]) -> _Positions:
-    """Return where each name is; that of one place as a number, since a list of one takes more."""
-    positions: _Positions = {}
-    for position, group in enumerate(names):
-        for name in group:
-            places = positions.setdefault(name, position)
-            if isinstance(places, list):
-                places.append(position)
-            elif places != position:
-                positions[name] = [places, position]
-    return positions
 
 
 class Contents(Texts):
@@ -283,7 +212,7 @@ class Contents(Texts):
             """Return which of some columns satisfy a condition."""
             hits = np.zeros_like(among)
             match condition:
-                case filters.Compare(keys):
+                case Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
                     codes = column.codes.take(view.state.rows)
                     np.logical_and(known, codes != _GONE, out=known)
@@ -309,9 +238,9 @@ class Contents(Texts):
         # What is not known of a passage says in no way that it may be seen.
         return mask(condition, np.ones(len(view), dtype=bool)) & known
 
-    def _note_mismatch(self, condition: filters.Compare, column: _Column) -> None:
+    def _note_mismatch(self, condition: Compare, column: _Column) -> None:
         """Warn once of a key whose values are of another kind than a comparison asks for."""
-        if note := filters.mismatch(condition, column.kinds):
+        if note := mismatch(condition, column.kinds):
             warn_once(self._warnings, note, note)
 
     def _column(self, key: str, rows: int) -> _Column:
@@ -325,6 +254,93 @@ class Contents(Texts):
                     self._columns.pop(oldest, None)
                 self._columns[key] = column
         return column
+
+    def read_state(
+        self, connection: sqlite3.Connection, before: State
+    ) -> tuple[State, dict[str, Any]]:
+        """Read a state, of which `before` is an earlier one."""
+        with as_corrupted(self.database.path):
+            settings = dict[str, Any]()
+            for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
+                if sum_ != sum_of(key, value):
+                    raise ValueError(f"the checksum of {key!r:.60} differs")
+                settings[key] = value if isinstance(value, bytes) else json.loads(value)
+            by_files = {part.files: part for part in before.parts}
+            dead = select_rows(
+                connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
+            )
+            records = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
+            parts = [
+                bury(by_files[files], dead)
+                if files in by_files
+                else self._open(connection, start, *files)
+                for start, files in ((start, (name, scales)) for start, name, scales in [*records])
+            ]
+            schema = before.schema  # which stays while a segment and its scales do
+            if by_files.keys().isdisjoint(part.files for part in parts):
+                schema = Schema.restore(settings["schema"]) if parts else Schema()
+            check_alike(parts, schema)
+            version, changes, next_row = (
+                int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
+            )
+            query = "SELECT max(at) FROM dead WHERE at IS NOT NULL"
+            [(deleted_at,)] = connection.execute(query)
+            if deleted_at is None and any(part.alive is not None for part in parts):
+                deleted_at = 0.0  # a while ago, but the vector is there
+        memory = before.memory if changes == before.changes else {}
+        state = State(version, changes, next_row, parts, schema, memory, deleted_at)
+        self.states.add(state)
+        return state, settings
+
+    def _open(self, connection: sqlite3.Connection, first_row: int, name: str, scales: str) -> Part:
+        """Open a segment that was not open yet."""
+        segment = self.segments.open(name, scales)
+        part = Part(first_row, name, segment, scales=scales)
+        dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
+        return bury(part, select_rows(connection, dead, [first_row, part.last]))
+
+    def tidy(self, connection: sqlite3.Connection, turn: Transaction) -> None:
+        """Count the version, and remove what earlier writers left."""
+        names = connection.execute("SELECT name, scales FROM segments")
+        self.segments.sweep({*chain.from_iterable(names)})
+        put_settings(connection, {"version": turn.version})
+        expired = [time.time() - KEPT]
+        dead = "SELECT row FROM dead WHERE at < ?"
+        connection.execute(f"DELETE FROM passages WHERE row IN ({dead})", expired)
+        connection.execute("DELETE FROM dead WHERE at < ? AND version IS NULL", expired)
+        connection.execute("UPDATE dead SET at = NULL WHERE at < ?", expired)
+
+    def replace(
+        self,
+        connection: sqlite3.Connection,
+        turn: Transaction,
+        parts: Sequence[Part],
+        segments: Iterable[tuple[int, Segment]] = (),
+    ) -> None:
+        """Replace neighbouring parts by segments at some rows, without the dead ones."""
+        if parts:
+            span = [parts[0].first_row, parts[-1].last]
+            connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
+            of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
+            connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
+            connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
+            files = [name for part in parts for name in part.files if name]
+            turn.after.append(partial(self.segments.remove, files))
+        for start, segment in segments:
+            insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
+            connection.execute(insert, [start, *self.segments.write(segment)])
+
+    def remove_texts(self, connection: sqlite3.Connection, turn: Transaction) -> None:
+        """Remove the passages of dead rows, which views of this process keep in memory."""
+        dead = "WHERE row IN (SELECT row FROM dead WHERE at IS NOT NULL)"
+        records = connection.execute(f"SELECT {COLUMNS} FROM passages {dead}")
+        if remains := {record[0]: record for record in records}:
+            for home in all_contents:
+                if home.database.is_same(self.database):
+                    home.keep(remains, turn.version)
+            connection.execute(f"DELETE FROM passages {dead}")
+        connection.execute("DELETE FROM dead WHERE version IS NULL")
+        connection.execute("UPDATE dead SET at = NULL")
 
     def check(self, rows: NDArray[np.int64]) -> tuple[int, int]:
         """Verify the checksums of all segments, and of the passages of some rows.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -14,33 +13,29 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self
 
-from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
+from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Schema
 from uec_rag.ensemble.refit import Refit
 from uec_rag.stores.base import MOST_EXAMPLES, Filter, Store, StoreHits, check_addition, check_same
 from uec_rag.stores.local.cleaning import Cleaning
 from uec_rag.stores.local.contents import (
-    COLUMNS,
     INSERT,
+    KEPT,
     Contents,
     Transaction,
-    all_contents,
     check_folder,
     mark_dead,
     put_settings,
     record_of,
-    select_rows,
-    sum_of,
 )
 from uec_rag.stores.local.database import EmptyIndex, refuse_older
-from uec_rag.stores.local.segments import Part, Segment, bury, check_alike, to_merge
+from uec_rag.stores.local.segments import Part, Segment, to_merge
 from uec_rag.stores.local.view import State, View
 from uec_rag.stores.passage import Passage, text_keys
 
 _SMALL = 2048  # rows of segments that a search may write again
 _SHARE = 128  # rows that are written again for each that was deleted, where it was deleted
-_KEPT = 60.0  # seconds for which other processes may read the texts of deleted passages
 _ATTEMPTS = 10  # to read a state while others merge
 
 
@@ -155,7 +150,7 @@ class LocalStore(Store):
                     return
                 connection.execute("BEGIN")
                 try:
-                    self._publish(*self._read_state(connection, self._state))
+                    self._publish(*self._home.read_state(connection, self._state))
                     return
                 except IndexCorrupted:
                     refuse_older(connection, self._home.database.path)
@@ -180,50 +175,6 @@ class LocalStore(Store):
         if state.version > self._state.version:
             self._state, self._settings = state, settings
             self._home.segments.forget(chain.from_iterable(part.files for part in state.parts))
-
-    def _read_state(
-        self, connection: sqlite3.Connection, before: State
-    ) -> tuple[State, dict[str, Any]]:
-        """Read a state, of which `before` is an earlier one."""
-        with as_corrupted(self._home.database.path):
-            settings = dict[str, Any]()
-            for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
-                if sum_ != sum_of(key, value):
-                    raise ValueError(f"the checksum of {key!r:.60} differs")
-                settings[key] = value if isinstance(value, bytes) else json.loads(value)
-            by_files = {part.files: part for part in before.parts}
-            dead = select_rows(
-                connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
-            )
-            records = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
-            parts = [
-                bury(by_files[files], dead)
-                if files in by_files
-                else self._open(connection, start, *files)
-                for start, files in ((start, (name, scales)) for start, name, scales in [*records])
-            ]
-            schema = before.schema  # which stays while a segment and its scales do
-            if by_files.keys().isdisjoint(part.files for part in parts):
-                schema = Schema.restore(settings["schema"]) if parts else Schema()
-            check_alike(parts, schema)
-            version, changes, next_row = (
-                int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
-            )
-            query = "SELECT max(at) FROM dead WHERE at IS NOT NULL"
-            [(deleted_at,)] = connection.execute(query)
-            if deleted_at is None and any(part.alive is not None for part in parts):
-                deleted_at = 0.0  # a while ago, but the vector is there
-        memory = before.memory if changes == before.changes else {}
-        state = State(version, changes, next_row, parts, schema, memory, deleted_at)
-        self._home.states.add(state)
-        return state, settings
-
-    def _open(self, connection: sqlite3.Connection, first_row: int, name: str, scales: str) -> Part:
-        """Open a segment that was not open yet."""
-        segment = self._home.segments.open(name, scales)
-        part = Part(first_row, name, segment, scales=scales)
-        dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
-        return bury(part, select_rows(connection, dead, [first_row, part.last]))
 
     def __len__(self) -> int:
         return self._current()[0].count
@@ -320,9 +271,9 @@ class LocalStore(Store):
         database.begin()
         try:
             with database.write() as connection:
-                state, settings = self._read_state(connection, self._state)
+                state, settings = self._home.read_state(connection, self._state)
                 turn = Transaction(state, settings, state.version + 1)
-                self._tidy(connection, turn)
+                self._home.tidy(connection, turn)
             self._transaction = turn
             yield turn
             if not database.end("COMMIT"):
@@ -356,21 +307,10 @@ class LocalStore(Store):
                 raise _undone()
             try:
                 yield connection, turn
-                turn.state, turn.settings = self._read_state(connection, turn.state)
+                turn.state, turn.settings = self._home.read_state(connection, turn.state)
             except BaseException:
                 self._home.database.end("ROLLBACK")
                 raise
-
-    def _tidy(self, connection: sqlite3.Connection, turn: Transaction) -> None:
-        """Count the version, and remove what earlier writers left."""
-        names = connection.execute("SELECT name, scales FROM segments")
-        self._home.segments.sweep({*chain.from_iterable(names)})
-        put_settings(connection, {"version": turn.version})
-        expired = [time.time() - _KEPT]
-        dead = "SELECT row FROM dead WHERE at < ?"
-        connection.execute(f"DELETE FROM passages WHERE row IN ({dead})", expired)
-        connection.execute("DELETE FROM dead WHERE at < ? AND version IS NULL", expired)
-        connection.execute("UPDATE dead SET at = NULL WHERE at < ?", expired)
 
     def bind(self, fingerprint: str) -> None:
         """Record the ensemble of the Gaussians.
@@ -418,7 +358,7 @@ class LocalStore(Store):
                 connection.executemany(INSERT, map(record_of, count(state.next_row), passages))
                 segments = Segment.cut(gaussians, text_keys(passages))
                 moved = ((state.next_row + start, segment) for start, segment in segments)
-                self._replace(connection, turn, (), moved)
+                self._home.replace(connection, turn, (), moved)
                 put_settings(connection, settings)
 
     def refit(self, fingerprint: str, change: Refit) -> None:
@@ -457,7 +397,7 @@ class LocalStore(Store):
             with self._step() as (connection, turn):
                 mark_dead(connection, view.state.rows[columns].tolist(), turn.version)
                 if len(columns) == len(view):  # so that Gaussians of any dimension may come
-                    self._replace(connection, turn, view.state.parts)
+                    self._home.replace(connection, turn, view.state.parts)
                 put_settings(connection, {"changes": view.changes + 1})
         return len(columns)
 
@@ -468,27 +408,9 @@ class LocalStore(Store):
                 with self._write_turn(), self._step() as (connection, turn):
                     run = to_merge(turn.state.parts)  # none, if another process was faster
                     pieces = [(p.first_row, p.segment, p.kept) for p in run if p.count]
-                    self._replace(connection, turn, run, [Segment.join(pieces)] if pieces else [])
-
-    def _replace(
-        self,
-        connection: sqlite3.Connection,
-        turn: Transaction,
-        parts: Sequence[Part],
-        segments: Iterable[tuple[int, Segment]] = (),
-    ) -> None:
-        """Replace neighbouring parts by segments at some rows, without the dead ones."""
-        if parts:
-            span = [parts[0].first_row, parts[-1].last]
-            connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
-            of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
-            connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
-            connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
-            files = [name for part in parts for name in part.files if name]
-            self.after_commit(partial(self._home.segments.remove, files))
-        for start, segment in segments:
-            insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
-            connection.execute(insert, [start, *self._home.segments.write(segment)])
+                    self._home.replace(
+                        connection, turn, run, [Segment.join(pieces)] if pieces else []
+                    )
 
     # Copies and checks
 
@@ -555,7 +477,7 @@ class LocalStore(Store):
         is_needed = state.deleted_at is not None or self._must_write_log
         if not is_needed or database.in_memory or self.read_only or database.is_writing:
             return False
-        return time.time() >= (state.deleted_at or 0) + _KEPT or database.is_alone
+        return time.time() >= (state.deleted_at or 0) + KEPT or database.is_alone
 
     def _clean_up(self, is_due: Callable[[Part], bool]) -> None:
         """Remove what may be removed, of segments those that are due; the others beside."""
@@ -591,27 +513,17 @@ class LocalStore(Store):
         if self._state.deleted_at or due or self.read_only:  # which raises
             self._must_write_log = True
             with self._write_turn(), self._step() as (connection, turn):
-                self._remove_texts(connection, turn)
+                self._home.remove_texts(connection, turn)
                 parts = [part for part in turn.state.parts if part.alive is not None]
                 for part in [*filter(is_due, parts)][:1]:
                     rows = [(part.first_row, part.segment, part.kept)] * bool(part.count)
-                    self._replace(connection, turn, [part], [Segment.join(rows)] if rows else [])
+                    self._home.replace(
+                        connection, turn, [part], [Segment.join(rows)] if rows else []
+                    )
         if any(part.alive is not None and is_due(part) for part in self._state.parts):
             return True
         self._must_write_log = not self._home.database.truncate_log()
         return False
-
-    def _remove_texts(self, connection: sqlite3.Connection, turn: Transaction) -> None:
-        """Remove the passages of dead rows, which views of this process keep in memory."""
-        dead = "WHERE row IN (SELECT row FROM dead WHERE at IS NOT NULL)"
-        records = connection.execute(f"SELECT {COLUMNS} FROM passages {dead}")
-        if remains := {record[0]: record for record in records}:
-            for home in all_contents:
-                if home.database.is_same(self._home.database):
-                    home.keep(remains, turn.version)
-            connection.execute(f"DELETE FROM passages {dead}")
-        connection.execute("DELETE FROM dead WHERE version IS NULL")
-        connection.execute("UPDATE dead SET at = NULL")
 
     def close(self) -> None:
         """Close the database; the store cannot be used after."""
@@ -650,7 +562,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
                 "store: a passage is missing whose vector is there; make a new snapshot to save."
             )
         segments = ((start + shift, segment) for start, segment in view.segments())
-        store._replace(connection, turn, target.parts, segments)
+        store._home.replace(connection, turn, target.parts, segments)
         connection.execute("DELETE FROM settings")
         store._must_write_log = True
         settings |= {"version": turn.version, "changes": target.changes + 1}

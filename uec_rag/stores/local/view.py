@@ -68,8 +68,10 @@ class Texts:
 class State:
     """The passages of an index at one moment. Writers make the next; readers keep theirs.
 
-    A passage has a row in the database, which never changes, and a column in what is compared:
-    passages that were removed, or left out by a filter, have none.
+    A passage has three numbers, between which `rows`, `columns` and `places` convert. Its row in
+    the database never changes. Its column is its number among the passages that are compared: those
+    that were removed, or left out by a filter, have none. Its place is that among all vectors in
+    the segments one after another, also of removed passages; `split` has the index in each.
 
     Attributes
     ----------
