@@ -122,9 +122,9 @@ def _at_its_word(decision: Decision, opinion: Opinion) -> Evidence:
     sure, in_corpus = decision.confidence, decision.in_corpus
     if opinion.contains is not None:
         sure = in_corpus = min(max(opinion.contains, _LEAST), 1 - _LEAST)
-    unsaid = decision.underspecified if opinion.unclear is None else opinion.unclear
+    ambiguous = decision.underspecified if opinion.unclear is None else opinion.unclear
     if opinion.meaning:  # of readings that the search has found: both are evidence
-        unsaid = share_of(odds_of(decision.underspecified) + odds_of(unsaid) + _MEANT)
+        ambiguous = share_of(odds_of(decision.underspecified) + odds_of(ambiguous) + _MEANT)
     if opinion.options:
         count = len(opinion.options)
         readings = tuple(_reading(title, readings, count) for title in opinion.options)
@@ -134,7 +134,7 @@ def _at_its_word(decision: Decision, opinion: Opinion) -> Evidence:
     elif opinion.unclear and opinion.unclear > EVEN and len(readings) == 1:
         readings = ()  # it is not the only one
     return replace(
-        decision, confidence=sure, in_corpus=in_corpus, underspecified=unsaid, readings=readings
+        decision, confidence=sure, in_corpus=in_corpus, underspecified=ambiguous, readings=readings
     )
 
 

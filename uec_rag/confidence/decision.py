@@ -303,26 +303,26 @@ def decide(evidence: Evidence, criteria: Criteria = USUAL) -> Decision:
     """
     action: Action = "abstain"
     code: Code = "uncertain"
-    unsaid, in_corpus = evidence.underspecified, evidence.in_corpus
-    is_open = criteria.asks_back and unsaid >= criteria.clarify_from
-    is_open = is_open and _COST * (1 - in_corpus) < unsaid * in_corpus
+    ambiguous, in_corpus = evidence.underspecified, evidence.in_corpus
+    is_ambiguous = criteria.asks_back and ambiguous >= criteria.clarify_from
+    is_ambiguous = is_ambiguous and _COST * (1 - in_corpus) < ambiguous * in_corpus
     if evidence.code == "nothing_found" or evidence.code == "no_question":
         code = evidence.code
     elif evidence.caveat:
-        is_open = False
-    elif is_open and len(evidence.readings) != 1:
+        is_ambiguous = False
+    elif is_ambiguous and len(evidence.readings) != 1:
         action, code = "clarify", "underspecified"
     elif evidence.confidence > criteria.threshold:
-        if not is_open:  # else it is one of several
+        if not is_ambiguous:  # else it is one of several
             action, code = "answer", "answered"
     elif in_corpus < PLAUSIBLE:
         code = "off_topic" if in_corpus < _OFF_TOPIC else "no_answer"
-    reason = _reason(evidence, action, code, is_open=is_open)
+    reason = _reason(evidence, action, code, is_ambiguous=is_ambiguous)
     facts: dict[str, Any] = {name: getattr(evidence, name) for name in _CARRIED}
     return Decision(action, reason, criteria.threshold, criteria.clarify_from, code=code, **facts)
 
 
-def _reason(evidence: Evidence, action: Action, code: Code, *, is_open: bool) -> str:
+def _reason(evidence: Evidence, action: Action, code: Code, *, is_ambiguous: bool) -> str:
     """Return the sentence for users, with what was searched for, and with notes."""
     language, words, readings = evidence.language, evidence.lacking, evidence.readings
     comma = TRANSLATIONS[language]["comma"]
@@ -332,7 +332,7 @@ def _reason(evidence: Evidence, action: Action, code: Code, *, is_open: bool) ->
         values = comma.join(_quote(word, language) for word in words)
         reason = sentence("absent", language, values=values)
     else:
-        reason = sentence("several" if is_open and code == "uncertain" else code, language)
+        reason = sentence("several" if is_ambiguous and code == "uncertain" else code, language)
     if evidence.closest and _names_closest(action, code, readings):
         titles = comma.join(reading.title for reading in evidence.closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
