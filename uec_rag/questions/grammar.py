@@ -524,8 +524,8 @@ def _may_be_english(text: str) -> bool:
 def lower(question: str) -> list[str]:
     """Return the words in lower case, but for abbreviations such as "IT" among others."""
     words: list[str] = WORD_OR_CLITIC.findall(question)
-    kept = set[str]() if question.isupper() else {*filter(is_abbreviation, words)}
-    return [word if word in kept else word.lower() for word in words]
+    abbreviations = set[str]() if question.isupper() else {*filter(is_abbreviation, words)}
+    return [word if word in abbreviations else word.lower() for word in words]
 
 
 def _is_pronoun(words: Sequence[str], position: int) -> bool:
