@@ -15,13 +15,12 @@ from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, telling_words
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import in_one_form
 from uec_rag.evidence.words import Rarity, names_in
-from uec_rag.questions.languages import ENGLISH, function_words, language_of
+from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.query import Query
 from uec_rag.stores.local import View
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
 _SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"”»-]|\.\w|['’](?!s\b))")
-_GERMAN = "de"
 _VOWEL = dict(zip("äöüÄÖÜ", "aouAOU", strict=True))
 _LETTER = {vowel: letter for letter, vowel in _VOWEL.items()}
 _UMLAUT = regex.compile("[äöüÄÖÜ]")
@@ -79,7 +78,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     }
     if not unknown and not _DIGIT.search(text):  # as of dates
         return query
-    strange = sorted(unknown)
+    german = sorted(word for word in unknown if _UMLAUT.search(word) or _TRANSCRIBED.search(word))
     if unknown:
         is_english = query.language == ENGLISH
         unknown -= names_in(form, words, english=is_english) | {*filter(is_abbreviation, words)}
@@ -88,12 +87,14 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if query.language == ENGLISH and len(words) < _TITLE:
         unknown -= {word for word in words[1:] if word[0].isupper()}
     pairs = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
-    if language_of(text) in (_GERMAN, ""):
-        for word in strange[:_MOST_SPELLED]:
-            forms = _transcriptions(word)
-            there = compress(forms, count(map(lexical.key_of, map(lexical.stem_of, forms))))
-            if form := next(there, ""):
+    for word in german[:_MOST_SPELLED]:
+        for form in _transcriptions(word):
+            # The parts of a word keep their umlauts: "poet" is no "pot", and a plural has most.
+            terms = lexical.terms_of(form)
+            counts = count(map(lexical.key_of, [*filter(_UMLAUT.search, terms)] or terms[:1]))
+            if 2 * sum(map(bool, counts)) > len(counts):
                 pairs[word] = form, 1.0
+                break
     nearest = {word: match for word, (match, likely) in pairs.items() if likely > _LIKELY}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = lexical.spell_dates(
