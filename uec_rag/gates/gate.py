@@ -1,200 +1,30 @@
-"""The gate: answer only above a threshold, with a guarantee; in doubt, ask an advisor once.
-
-`LabelledSearch` has what is searched for labelled questions, of which a guarantee is made.
-"""
+"""The gate: answer only above a threshold, with a guarantee; in doubt, ask an advisor once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol, Self, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.advice.advisor import Advisor, ask_advisor, ask_rewriter
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
-from uec_rag.base.checks import check_k, check_share, check_type
+from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
-from uec_rag.base.records import cached_property
-from uec_rag.clarify.replies import Within
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.risk import (
-    Guarantee,
-    conformal_threshold,
-    drift,
-    lowest_threshold,
-    risk_threshold,
-)
-from uec_rag.gates.labels import check_labels, warn_of_lost
+from uec_rag.confidence.risk import drift, lowest_threshold
+from uec_rag.gates.labels import WRONG, LabelledSearch, Searchable, usual_tenant
 from uec_rag.gates.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.gates.rulings import case_of, pending_on_results
-from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import Result, SearchResult, read_by_model
 from uec_rag.retrieval.query import Options
-from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
+from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.filters import all_of, check_tenant
-from uec_rag.stores.passage import Passage
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
-
-
-WRONG = 0.1
-"""The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
-
-_MOST_KEPT = 32  # passages by which a gate notices that its index has others
-
-
-class Searchable(Protocol):
-    """The index whose searches a gate decides, and is made of: `uec_rag.Retriever`."""
-
-    usual_filter: Filter | None
-    usual_tenant: Filter | None
-
-    @property
-    def store(self) -> Searched:
-        """The store, or the view, with its passages."""
-
-    def stamp(
-        self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
-    ) -> Stamp:
-        """The stamp of everything that its confidence depends on."""
-
-    def passages(
-        self, filter: Filter | None = None, *, tenant: Filter | Everyone = EVERYONE
-    ) -> Iterable[Passage]:
-        """Iterate over its passages."""
-
-    def with_gate(self, gate: Gate | None) -> Self:
-        """Return a view in which another gate decides, or none."""
-
-    def search(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-        diversity: Diversity | None = None,
-        tenant: Filter | Everyone = EVERYONE,
-    ) -> SearchResult:
-        """Search for questions."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledSearch:
-    """Labelled queries with their search results, for thresholds at any risk from one search.
-
-    Attributes
-    ----------
-    result : SearchResult
-    relevant : list of frozenset of str
-        Ids of the passages that answer each query; empty if none does.
-    k : int
-    search : callable
-        Searches for other queries in the same snapshot, with the same filter.
-    stamp : Stamp
-        That of the index; its passages are some labelled answers and first hits.
-    """
-
-    result: SearchResult
-    relevant: list[frozenset[str]]
-    k: int
-    search: Callable[[Sequence[str]], SearchResult]
-    stamp: Stamp
-
-    @cached_property
-    def confidence(self) -> NDArray[np.float64]:
-        """The probability that each question is answered by its first k hits, shape (n,)."""
-        return np.array([row.confidence_at(self.k) for row in self.result], dtype=np.float64)
-
-    @cached_property
-    def right(self) -> NDArray[np.bool_]:
-        """True for each query that one of its first k hits answers, shape (n,)."""
-        return self.are_right(self.result)
-
-    def are_right(self, results: Iterable[Result]) -> NDArray[np.bool_]:
-        """Return whether the first k hits that are shown for each query answer it, shape (n,)."""
-        pairs = zip(results, self.relevant, strict=True)
-        return np.array([any(hits.first(self.k).finds(ids)) for hits, ids in pairs], dtype=bool)
-
-    @classmethod
-    def from_queries(
-        cls,
-        retriever: Searchable,
-        queries: Sequence[str],
-        relevant_ids: Sequence[Collection[str]],
-        *,
-        k: int = 4,
-        filter: Filter | None = None,
-        tenant: Filter | Everyone = EVERYONE,
-        depth: int = 0,
-    ) -> Self:
-        """Search labelled queries.
-
-        Parameters
-        ----------
-        retriever, queries, relevant_ids, k, filter, tenant
-            As in `Gate.from_labels`, with the same errors.
-        depth : int
-            Number of hits that an advisor reads, if these are more.
-        """
-        check_k(k)
-        if not isinstance(getattr(retriever, "store", None), Searched):
-            raise TypeError(
-                f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
-                "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
-            )
-        filter = retriever.usual_filter if filter is None else filter
-        tenant = usual_tenant(retriever, tenant)
-        retriever.passages(filter, tenant=tenant)  # checks them
-        scope = all_of(check_tenant(tenant), filter)
-        labels = check_labels(queries, relevant_ids, retriever.store, minimum=1)
-        view = retriever.with_gate(None)
-        result = view.search(queries, max(k, depth), filter=filter, tenant=tenant)
-        warn_of_lost(view.store, labels)
-        answers = (id_ for ids in labels for id_ in sorted(ids))
-        heads = (row.passages[0].id for row in result if row.passages)
-        ids = [*dict.fromkeys([*answers, *heads])]
-        sample = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
-        search = partial(view.search, k=k, filter=filter, tenant=tenant)
-        stamp = replace(view.stamp(scope), passages=tuple(sample.items()))
-        return cls(result, labels, k, search, stamp)
-
-    def threshold(
-        self,
-        max_risk: float | None = None,
-        certainty: float = 0.95,
-        *,
-        max_wrong: float | None = None,
-    ) -> Guarantee:
-        """Find the lowest threshold that keeps a guarantee, as `Gate.from_labels` does."""
-        asks = self.asks_back
-        if max_risk is not None:
-            # The risk is a share of the answers, and a question that is asked back has none.
-            is_answered = ~asks if not asks.all() else asks
-            return risk_threshold(
-                self.confidence[is_answered], self.right[is_answered], max_risk, 1 - certainty
-            )
-        confidence = np.where(asks, -np.inf, self.confidence)
-        return conformal_threshold(
-            confidence, ~self.right, WRONG if max_wrong is None else max_wrong
-        )
-
-    @cached_property
-    def asks_back(self) -> NDArray[np.bool_]:
-        """True for each question that gets a clarifying question, shape (n,)."""
-        asks = [decision.action == "clarify" for decision in self.result.decisions]
-        return np.array(asks, dtype=bool)
-
-    @property
-    def sample(self) -> tuple[float, ...]:
-        """The confidences in ascending order."""
-        return tuple(np.sort(self.confidence).round(4).tolist())
 
 
 @dataclass(frozen=True)
@@ -454,13 +284,6 @@ class Gate(Policy):
         elif self.is_advised:
             text += " That is with its advisor; without one, as now, it answers fewer."
         return text
-
-
-def usual_tenant(retriever: Searchable, tenant: Filter | Everyone) -> Filter | Everyone:
-    """Return the tenant of a call, or where it names none that of the index's searches."""
-    if tenant is not EVERYONE or retriever.usual_tenant is None:
-        return tenant
-    return retriever.usual_tenant
 
 
 def check_gate(gate: object) -> Gate | None:
