@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from tests.clarify.outlines import below_headings, labels_of, outline, probability
 from tests.helpers import data_of
-from uec_rag.clarify.labels import labels_of as labels_of_texts
 from uec_rag.clarify.outline import CLARIFY_FROM
 from uec_rag.clarify.readings import (
     LONGEST_LABEL,
@@ -16,6 +15,7 @@ from uec_rag.clarify.readings import (
     says_which,
     shorten,
 )
+from uec_rag.clarify.titles import labels_of as labels_of_texts
 
 
 def labels(*given, **options):

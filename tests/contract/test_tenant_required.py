@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tests.helpers import index_of
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.adapters.tool import IndexView
-from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, search_labels
+from uec_rag.evaluation.labelling import questions_to_ask, questions_to_label, search_labels
 from uec_rag.evaluation.rates import estimate_rates
 from uec_rag.gates import Gate
 from uec_rag.server import create_app, create_mcp

@@ -17,7 +17,7 @@ from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Decision, decide
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.gates.gate import Gate
-from uec_rag.gates.labels import LabelledSearch
+from uec_rag.gates.labelled_search import LabelledSearch
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import Judged, Pending
 from uec_rag.retrieval.diversity import Diversity

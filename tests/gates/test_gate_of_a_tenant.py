@@ -11,7 +11,7 @@ from tests.helpers import index_of, labelled
 from tests.llama_index.conftest import nodes_of
 from uec_rag import langchain, llama_index
 from uec_rag.gates import Gate
-from uec_rag.gates.labels import LabelledSearch
+from uec_rag.gates.labelled_search import LabelledSearch
 
 OWN = {"t": "a"}
 OF_LLAMA_INDEX = MetadataFilters(filters=[MetadataFilter(key="t", value="a")])

@@ -12,7 +12,7 @@ from tests.helpers import decide_on
 from uec_rag import Gate
 from uec_rag.advice.opinion import Opinion
 from uec_rag.gates.gate import advised_thresholds
-from uec_rag.gates.labels import LabelledSearch
+from uec_rag.gates.labelled_search import LabelledSearch
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import pending_on_results
 from uec_rag.retrieval.hits import Hit, Result, SearchResult

@@ -17,7 +17,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
-from uec_rag.gates.labels import FEWEST
+from uec_rag.gates.labelled_search import FEWEST
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 from tests.server.conftest import TOKEN, serving
 from tests.server.explore.conftest import LABELS, give_labels, make_topics
 from uec_rag import Gate, Retriever
-from uec_rag.evaluation.labels import questions_to_ask
+from uec_rag.evaluation.labelling import questions_to_ask
 
 
 @pytest.fixture(scope="session")

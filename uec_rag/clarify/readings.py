@@ -15,8 +15,8 @@ import numpy as np
 
 from uec_rag.base.logistic import NEARLY
 from uec_rag.base.text import HAS_SPACELESS, split_words, stems
-from uec_rag.clarify.labels import labels_of
 from uec_rag.clarify.outline import ENDS, Name, Node, Outline, bare
+from uec_rag.clarify.titles import labels_of
 from uec_rag.questions.languages import small_words
 
 MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once

@@ -61,7 +61,7 @@ def gate(
         Save a gate of fewer than fifty labelled questions, too.
     """
     from uec_rag.evaluation.evaluate import describe_log
-    from uec_rag.evaluation.labels import FEWEST_LABELS, save_gate, search_labels
+    from uec_rag.evaluation.labelling import FEWEST_LABELS, save_gate, search_labels
     from uec_rag.gates.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
@@ -103,7 +103,7 @@ def questions(
     limit
         List at most so many.
     """
-    from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
+    from uec_rag.evaluation.labelling import questions_to_ask, questions_to_label
 
     texts = [] if file is None else [*read_questions(file, labelled=False)]
     retriever = open_index(index)

@@ -36,7 +36,7 @@ from uec_rag.evaluation.evaluate import share_of
 from uec_rag.evaluation.other_words import with_passages
 from uec_rag.evidence.words import names_in
 from uec_rag.gates.gate import Gate
-from uec_rag.gates.labels import WRONG, usual_tenant
+from uec_rag.gates.labelled_search import WRONG, usual_tenant
 from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.retrieval.hits import Result

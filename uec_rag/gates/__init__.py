@@ -1,6 +1,6 @@
 """The gate on an index: whether a question is answered, with a guarantee, or an advisor asked.
 
-`gate` is made of `labels`, which its guarantee comes from; `policy` says when it asks an advisor,
+Its guarantee comes from a `labelled_search`; `policy` says when the `gate` asks an advisor,
 `rulings` are what it decides.
 """
 

@@ -15,7 +15,7 @@ from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.risk import drift, lowest_threshold
-from uec_rag.gates.labels import WRONG, LabelledSearch, Searchable, usual_tenant
+from uec_rag.gates.labelled_search import WRONG, LabelledSearch, Searchable, usual_tenant
 from uec_rag.gates.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.gates.rulings import case_of, pending_on_results
 from uec_rag.retrieval.hits import Result, SearchResult, read_by_model

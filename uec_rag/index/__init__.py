@@ -2,7 +2,7 @@
 
 `retriever` is the index as users see it. What it calls stands beside it: `additions` are encoded,
 `learn` fits and calibrates, `first_fit` when a search is the first, `refits` change what is there;
-`save` writes and opens a folder, `labels` are in it, `updates` keeps up with files.
+`save` writes and opens a folder, `saved_labels` are in it, `updates` keeps up with files.
 """
 
 from uec_rag.index.retriever import Retriever

@@ -31,7 +31,7 @@ from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.gates.labels import warn_of_lost
+from uec_rag.gates.labelled_search import warn_of_lost
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.rankings import Method, find

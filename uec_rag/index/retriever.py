@@ -25,15 +25,15 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
-from uec_rag.gates.labels import check_labels
+from uec_rag.gates.labelled_search import check_labels
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import Pending, pending_on_results, settled_result
 from uec_rag.index import learn, save
 from uec_rag.index.additions import encode_additions
 from uec_rag.index.first_fit import FirstFit, FitMode
-from uec_rag.index.labels import ALL_LABELS, check_label, read_labels, write_label
 from uec_rag.index.refits import passages_to_count, refitted
 from uec_rag.index.save import Settings
+from uec_rag.index.saved_labels import ALL_LABELS, check_label, read_labels, write_label
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import Result, SearchResult, is_read_by_model, without_findings

@@ -28,8 +28,8 @@ from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate
-from uec_rag.index.labels import ALL_LABELS
 from uec_rag.index.learn import CorpusCalibration
+from uec_rag.index.saved_labels import ALL_LABELS
 from uec_rag.stores.base import Searched
 from uec_rag.stores.candidates import STORE, CandidateStore
 from uec_rag.stores.local import LocalStore, View

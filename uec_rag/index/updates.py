@@ -16,9 +16,9 @@ from uec_rag.base.text import questions_in
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
-from uec_rag.index.labels import LABELS
 from uec_rag.index.retriever import Retriever
 from uec_rag.index.save import MADE_WITH, open_home
+from uec_rag.index.saved_labels import LABELS
 from uec_rag.stores.passage import Passage, hash_text, make_passages
 
 _SELECTION = ("exclude", "include")

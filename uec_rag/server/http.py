@@ -30,7 +30,7 @@ from uec_rag.base import __version__
 from uec_rag.base.checks import visible
 from uec_rag.base.loops import beside
 from uec_rag.base.progress import WATCHERS, Step
-from uec_rag.evaluation.labels import (
+from uec_rag.evaluation.labelling import (
     gate_report,
     gate_state,
     questions_to_ask,

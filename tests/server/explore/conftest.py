@@ -8,8 +8,8 @@ import pytest
 from tests.cli.conftest import TOPICS, make_model
 from tests.server.conftest import ESCAPES, SCRIPT
 from uec_rag import UEC, Retriever
-from uec_rag.index.labels import write_label
 from uec_rag.index.save import open_home
+from uec_rag.index.saved_labels import write_label
 
 QUESTIONS = [
     (f"{start} {word} {other}?", f"{topic}-{place}")

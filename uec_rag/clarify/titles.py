@@ -1,4 +1,4 @@
-"""Labels of passages without titles: words of theirs by which a reader tells them apart.
+"""Titles of readings whose passages have none: words by which a user tells them apart.
 
 A label is the phrase around the first words that the other passages lack, whole names and all
 ("Dr. Ada Okafor", "Ward 3", "fee in May"), in the same place of each passage. Where there is no

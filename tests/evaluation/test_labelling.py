@@ -1,7 +1,7 @@
 """Which questions to label next."""
 
 from tests.helpers import index_of
-from uec_rag.evaluation.labels import questions_to_label
+from uec_rag.evaluation.labelling import questions_to_label
 
 
 def test_those_to_label_next_are_nearest_to_the_threshold_one_of_each_neighbourhood(full, queries):
