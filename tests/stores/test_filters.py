@@ -8,13 +8,14 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import data_of, random_gaussian, refused
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.comparisons import Compare
+from uec_rag.stores.comparisons import Compare, Values, holds
 from uec_rag.stores.filters import check_size, key_of, matches, parse
+from uec_rag.stores.metadata import normalise
 
 pytestmark = pytest.mark.filterwarnings("ignore:filter. '.*' is compared:UserWarning")
 METADATA = data_of("filtered_metadata.json")
@@ -137,6 +138,23 @@ def test_lists_of_values_select_what_comparing_one_by_one_does(held, asked):
         assert {p.id for p in store.passages({"key": filter_})} == expected, filter_
         condition = parse({"key": filter_})
         assert {p.id for p in store.passages() if matches(condition, p)} == expected, filter_
+
+
+@given(
+    held=st.lists(VALUES, max_size=8),
+    operator=st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte", "$contains", "$exists"]),
+    asked=VALUES,
+)
+def test_a_comparison_with_all_values_at_once_says_what_it_does_one_by_one(held, operator, asked):
+    try:
+        condition = parse({"key": {operator: asked}})
+    except TypeError:  # "$gt" of a list
+        assume(False)
+    assume(isinstance(condition, Compare))  # a text with accents is compared in each of its forms
+    stored = [normalise({"key": value}, "metadata")["key"] for value in held]
+    fits = Values([*Values().values, *stored]).fits(condition)
+    rows = [{}, *({"key": value} for value in stored)]
+    assert fits.tolist() == [holds(condition, row) for row in rows]
 
 
 def test_filters_that_are_remembered_as_one_mean_the_same():

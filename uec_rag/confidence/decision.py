@@ -237,7 +237,8 @@ class Decision(Evidence):
         return {name: fields[name] for name in DECISION_KEYS if fields[name] or name not in _SELDOM}
 
     def _json(self) -> dict[str, Any]:
-        fields = super().metadata() | {"suggestions": self.suggested()}
+        closest = [{"title": row.title, "ids": [*row.ids]} for row in self.suggestions]
+        fields = super().metadata() | {"suggestions": closest}
         return {name: fields.pop(key) for key, name in _NAMES.items()} | fields
 
     @classmethod
@@ -261,10 +262,6 @@ class Decision(Evidence):
         if is_never:
             fields["threshold"] = math.inf
         return replace(decision, **fields)
-
-    def suggested(self) -> list[dict[str, Any]]:
-        """Return title and ids of each of `suggestions`, as JSON values."""
-        return [{"title": reading.title, "ids": [*reading.ids]} for reading in self.suggestions]
 
     def advice_metadata(self) -> dict[str, Any]:
         """Return the fields of an advisor; empty if none was asked."""
