@@ -69,6 +69,13 @@ def test_another_value_is_not(town, question, lacking):
     assert decision.lacking in ((), (lacking,))
 
 
+def test_what_is_after_a_time_is_compared_and_not_answered_by_that_time(uec):
+    texts = [f"The ferry to {to} leaves at {at}." for to, at in FERRIES]
+    for question in ("Which ferry leaves after 17:35?", "Which ferry leaves after 17.35 h?"):
+        assert index_of(uec, texts).search([question])[0].decision.action != "answer"
+
+
+FERRIES = [("Aland", "05:50"), ("Oban", "8:20"), ("Skye", "17:35"), ("Mull", "22:10")]
 HOUSE = [
     "Die Gebühr beträgt zwölf Euro.",
     "Die Kaution ist hundert Euro.",

@@ -56,6 +56,7 @@ _DOTTED = re.compile(r"(?<![\w.])[vV]?(\d+(?:\.\d+)+)(?![\w.]*\d|\w)")  # "3.1.0
 _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
 _THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/-][12]\d{3}")
+_MARK_OF_TIME = re.compile(r"(?<=\d)h(?=\d)")  # as `in_one_form` writes it
 _ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
 
 _UNIT = (
@@ -187,11 +188,12 @@ def numeral_of(word: str) -> str:
 
     Examples
     --------
-    >>> [numeral_of(word) for word in ("2,000", "2nd", "four", "third", "VI", "lamp")]
-    ['2000', '2', '4', '3', '6', '']
+    >>> [numeral_of(word) for word in ("2,000", "4th", "9h30", "four", "third", "VI", "lamp")]
+    ['2000', '4', '9:30', '4', '3', '6', '']
     """
     if word[:1].isdecimal():
         word = word if word.isascii() else with_ascii_digits(word)
+        word = _MARK_OF_TIME.sub(":", word)
         return _BETWEEN.sub("", word) if _NUMBER.fullmatch(word) else _ORDINAL.sub("", word)
     if len(word) > 1 and word in _ROMAN:
         return _ROMAN[word]

@@ -28,7 +28,7 @@ NUMBER = "#"
 """The stem of any number."""
 
 _WORD = regex.compile(
-    r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:]\p{Nd}+)*|\p{Han}"
+    r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:h]\p{Nd}+)*|\p{Han}"
     r"|(?!(?<=\p{L}['’])s\b)[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
     regex.VERSION1,
 )

@@ -39,6 +39,7 @@ _HOURS = regex.compile(
 )
 _DAY_OF_MONTH = regex.compile(r"\d(?:st|nd|rd|th|\.|º)?\s?(?:of |de )?\Z")
 _ENDS, _OPENS = tuple(".!?:\n"), " \t\"'“„«(*_>"  # of a sentence; what one begins with
+_GLUED = tuple("/@.#-")  # before a part of an address
 _END = regex.compile(r"\s*(?:[?.!,;)]|\Z)")
 
 
@@ -102,7 +103,9 @@ class _Calendar(NamedTuple):
         word, (start, end) = tokens[at][0], tokens[at].span()
         folded, has_capital = word.casefold(), word[0].isupper()
         is_day, is_plain = folded in self.names[1], folded in self.sure or folded in self.inside
-        if self.joins(text, tokens, at):
+        behind = tokens[at + 1][0] if at + 1 < len(tokens) and text[end : end + 1] == " " else ""
+        is_dated = is_day and behind[:1].isupper() and behind.casefold() in self.names[0]
+        if is_dated or self.joins(text, tokens, at):
             return True
         former = text[max(start - _NEAR, 0) : start].rstrip(_OPENS)
         begins = not former or former.endswith(_ENDS)
@@ -118,9 +121,12 @@ class _Calendar(NamedTuple):
         if len(word) > 1 and word.isupper():
             return False
         before = tokens[at - 1][0].casefold() if at else ""
+        if folded in self.sure and (former.endswith(_GLUED) or text.startswith("-", end)):
+            return False
         if folded in self.sure or has_capital:
             words = self.before_day if is_day else self.before_month
-            return folded in self.sure or (not begins and (is_plain or before in words))
+            is_preposed = before in words and not behind[:1].isupper()  # "on Sun Tzu"
+            return folded in self.sure or (not begins and (is_plain or is_preposed))
         return is_day and before in self.before_end and _END.match(text, end) is not None
 
 
