@@ -257,9 +257,15 @@ def every(data: Path, folder: Path | None = None) -> list[Asked]:
     """All questions of DATA, of the contexts, and of a folder of manuals if there is one."""
     uec = shipped()
     asked = [*statements(uec), *shared(uec, data), *handbooks(uec, data)]
-    for context in (variants, people, follow_ups, steps):
+    for context in (variants, people, follow_ups, steps, unfitted):
         asked += context(uec)
     return [*asked, *manuals(uec, folder)] if folder else asked
+
+
+def unfitted(uec: UEC) -> Iterator[Asked]:
+    """The questions over our own statements, to an ensemble that has no fit."""
+    for row in statements(UEC(uec.encoders)):
+        yield row._replace(set="unfitted")
 
 
 def _read(path: Path) -> Any:

@@ -30,7 +30,7 @@ from benchmarks.quality.contexts import Asked, handbooks, people, shared, statem
 from benchmarks.quality.shared import Data, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import ANSWER_ABOVE
-from uec_rag.evidence.table import AGAINST, weigh
+from uec_rag.evidence.table import AGAINST, OF_HITS, WORDS, weigh
 from uec_rag.retrieval.hits import Result
 
 ROWS = ("lacks_word", "replaces")
@@ -58,7 +58,7 @@ def example(asked: Asked, result: Result) -> Example | None:
         return None
     if not (is_first or asked.wants == "abstain"):
         return None
-    values = parts.evidence[-len(AGAINST) :]
+    values = parts.evidence[len(WORDS) : len(OF_HITS)]
     pairs = zip(AGAINST, values, strict=True)
     others = [0.0 if row.name in ROWS else value for row, value in pairs]
     against, meant = weigh(others)

@@ -9,7 +9,7 @@ Printed is what becomes of each kind, and how the threshold trades false answers
 
 Learned is by how much P(underspecified) is higher of statements, in log odds: the most with which
 as many of our own questions that one passage answers are answered rightly; not on DATA/absent,
-which tells what that does to others. `--write` writes it to `uec_rag/clarify/readings.json`.
+which tells what that does to others. `--write` writes it to `uec_rag/evidence/weights.json`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from scipy.special import expit, logit
 
-import uec_rag.clarify
+import uec_rag.evidence
 from benchmarks.quality.shared import (
     TABLES,
     Data,
@@ -34,9 +34,10 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
-from uec_rag.clarify.outline import CLARIFY_FROM, of_statements
+from uec_rag.clarify.outline import CLARIFY_FROM
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import ANSWER_ABOVE
+from uec_rag.evidence.table import weights
 from uec_rag.retrieval.hits import Result
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
@@ -115,7 +116,7 @@ def print_shifts(asked: Sequence[Asked]) -> float:
     rows, right, ours = list[list[str]](), dict[float, int](), "statements"
     for shift in SHIFTS:
         # As much lower is the number from which it is asked back.
-        bound = expit(logit(CLARIFY_FROM) - shift + of_statements())
+        bound = expit(logit(CLARIFY_FROM) - shift + weights()["statements"])
         for name in {one.set: 0 for one in asked}:
             some = [one for one in asked if one.set == name and one.kind != "nothing"]
             counts = Counter((one.kind, one.outcome(ANSWER_ABOVE, float(bound))) for one in some)
@@ -135,7 +136,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     learned = {"statements": print_shifts(asked)}
     print(f"\nLearned: {learned}")
     if write:
-        write_learned("readings.json", learned, uec_rag.clarify)
+        write_learned("weights.json", learned, uec_rag.evidence)
     for name in dict.fromkeys(one.set for one in asked):
         print_thresholds(asked, name)
 

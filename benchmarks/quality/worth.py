@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
-from unittest.mock import PropertyMock, patch
 
 import numpy as np
 import typer
@@ -25,10 +24,12 @@ import typer
 from benchmarks.quality.contexts import Asked, every
 from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
+from uec_rag.clarify import readings
+from uec_rag.confidence.model import WORDS
 from uec_rag.evidence import EVIDENCE, Words, family, table
 from uec_rag.evidence.table import Row
 from uec_rag.questions import grammar, user_messages
-from uec_rag.retrieval import rankings, results, spelling
+from uec_rag.retrieval import results, spelling
 
 _PARTS: dict[str, Sequence[object]] = {
     "coverage": [table.coverage, table.Comparison.is_known],
@@ -42,8 +43,9 @@ _PARTS: dict[str, Sequence[object]] = {
     "halves": [grammar.parts_of, grammar.possible_parts, results.cover],
     "carried": [grammar.switched],
     "alone": [grammar.complete_question],
+    "statements": [table.statements],
     "namesakes": [Words.namesakes, family.namesakes_of],
-    "says_which": [rankings.says_which],
+    "says_which": [readings.says_which, table.says_which],
     "spelling": [spelling],
     "messages": [user_messages],
 }
@@ -54,7 +56,6 @@ _OTHERS: dict[str, list[tuple[str, object]]] = {
     ],
     "carried": [("questions.grammar.switched", lambda *_: ())],
     "alone": [("questions.grammar.complete_question", lambda _: "")],
-    "says_which": [("clarify.readings.says_which", lambda _: False)],
     "spelling": [("retrieval.spelling.spell", lambda queries, *_: queries)],
     "messages": [
         ("questions.user_messages.asking_part", lambda message: (message, "")),
@@ -66,7 +67,7 @@ _OTHERS: dict[str, list[tuple[str, object]]] = {
 
 def off(row: Row) -> Row:
     """A row that says nothing."""
-    blank = np.nan if row.sign > 0 else 0.0
+    blank = np.nan if row.name in WORDS else 0.0
     return replace(row, value=lambda _: blank)
 
 
@@ -74,12 +75,11 @@ def off(row: Row) -> Row:
 def without(name: str) -> Iterator[None]:
     """Switch a piece of evidence off."""
     with ExitStack() as stack:
-        rows = tuple(off(row) if row.name == name else row for row in EVIDENCE)
-        stack.enter_context(replaced("evidence.table.EVIDENCE", rows))
+        for rows in ("EVIDENCE", "OF_HITS", "AGAINST", "OPEN"):
+            left = tuple(off(row) if row.name == name else row for row in getattr(table, rows))
+            stack.enter_context(replaced(f"evidence.table.{rows}", left))
         for place, value in _OTHERS.get(name, []):
             stack.enter_context(replaced(place, value))
-        if name == "namesakes":
-            stack.enter_context(patch.object(Words, name, PropertyMock(return_value=[])))
         yield
 
 
@@ -114,7 +114,7 @@ def main(
     print(f"{len(asked)} questions: {totals[0]} right, {totals[1]} wrong")
     rows, pieces = (
         list[list[str]](),
-        {row.name: row.context for row in EVIDENCE} | dict.fromkeys([*_OTHERS, "namesakes"], ""),
+        {row.name: row.context for row in EVIDENCE} | dict.fromkeys(_OTHERS, ""),
     )
     for name in pieces:
         with without(name):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from uec_rag.base.text import About
-from uec_rag.clarify.outline import FEATURES, Outline, ambiguity, features
+from uec_rag.clarify.outline import FEATURES, Outline, features, underspecified
 from uec_rag.clarify.readings import readings
 
 IDF = {"when": 0.5, "Elkins": 4.0, "founded": 2.0, "Arkansas": 5.0}
@@ -45,7 +45,7 @@ def named(question, found):
 
 
 def probability(question, found):
-    return ambiguity(question, found)[0]
+    return underspecified(features(question, found.split()))
 
 
 def labels_of(found):

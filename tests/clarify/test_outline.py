@@ -115,15 +115,6 @@ def test_a_name_that_several_share_or_too_little_says_leaves_open_which_is_meant
     assert probability("repay the loan?", vague) > unsaid
 
 
-def test_of_statements_without_titles_several_are_meant_more_often():
-    def unsaid(length):
-        texts = ["Repay it monthly.".ljust(length, "x"), "Repay it in March.".ljust(length, "x")]
-        asked = {"idf": {"loan": 1.0, "repay": 1.0}, "texts": texts}
-        return probability("repay the loan?", outline(["", ""], **asked))
-
-    assert 0 < unsaid(401) < unsaid(400) < 1
-
-
 def test_every_feature_is_evidence_for_a_clarifying_question():
     assert all(weight > 0 for weight in shipped_underspecified().weights)
     assert len(shipped_underspecified().weights) == len(FEATURES[:-2])

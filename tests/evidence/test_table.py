@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.clarify.outlines import outline
 from uec_rag.evidence import EVIDENCE, Comparison, Explanation, Words
-from uec_rag.evidence.table import AGAINST, log_likelihood_ratio, weigh, weights
+from uec_rag.evidence.table import (
+    AGAINST,
+    OF_HITS,
+    OPEN,
+    log_likelihood_ratio,
+    weigh,
+    weigh_open,
+    weights,
+)
 from uec_rag.questions.phrasing import Goal, Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -30,6 +39,20 @@ def compare(phrasing, *texts, logits=None, sources=(), common=(), **options):
 def value(name, comparison):
     """The value of a row."""
     return EVIDENCE[NAMES.index(name)].value(comparison)
+
+
+def left_open(comparison, chance=0.5):
+    """P that a question leaves open which reading is meant, and the rows that say something."""
+    lowered, values = weigh_open(chance, comparison)
+    return lowered, {row.name for row, value in zip(OPEN, values, strict=True) if value}
+
+
+def test_of_statements_without_titles_several_are_meant_more_often():
+    texts = ["Repay it monthly.", "Repay it in March."]
+    for title, length, names in (("", 1, {"statements"}), ("", 80, set()), ("Loans", 1, set())):
+        node = outline([title] * 2, texts=[text * length for text in texts]).split()
+        comparison = compare("repay the loan?", *[text * length for text in texts], node=node)
+        assert left_open(comparison) == (pytest.approx(0.622 if names else 0.5, abs=1e-3), names)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +174,7 @@ def explain(values, *parts, rest=0.0, missing=()):
     """The lines of an explanation behind those of nearness, whose log odds are 1 all in all."""
     values = dict.fromkeys(NAMES, 0.0) | values
     parts = [-1.0, 0.0, 0.0, 2.0 - sum(parts), *parts]
-    total = 1 + weigh([*values.values()][2:])[0] + rest
+    total = 1 + weigh([*values.values()][2 : len(OF_HITS)])[0] + rest
     first, *lines = Explanation(parts, [*values.values()], 1.0, total, missing).lines
     assert first == "usual question: -1.0"
     return lines[3:]

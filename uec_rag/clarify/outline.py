@@ -3,7 +3,7 @@
 Each hit has a path in its corpus: site, folders, document, heading above, title. The paths of the
 hits of a question are a small tree, its `Outline`. The posterior over the hits puts mass on the
 nodes. From the root, the heaviest child is followed while it has nearly all of the mass. Where it
-has not, `ambiguity` tells from five numbers about this node (`features`) whether the question
+has not, `underspecified` tells from five numbers about this node (`features`) whether the question
 leaves open which child is meant.
 
 Nothing here depends on the language but words from `uec_rag.base.text` and
@@ -153,6 +153,12 @@ class Outline:
         logits = np.asarray(self.logits, np.float64) + scores
         self.mass = np.exp(logits - logits.max())
 
+    @cached_property
+    def overlaps(self) -> bool:
+        """False if no text has the end of another, as nearly everywhere."""
+        whole, ends = "\n".join(self.texts), (text.rstrip() for text in self.texts)
+        return any(whole.count(end[-_SHORTEST_OVERLAP:]) > 1 for end in ends if end)
+
     def below(self, rows: Sequence[int], depth: int = 0) -> Node:
         """Return the node of some hits, which have names of this depth in common.
 
@@ -187,7 +193,7 @@ class Outline:
         for rows in groups:
             is_whole = are_named or not (is_only or self.are_statements(rows))
             for part in [rows] if is_whole else [[row] for row in rows]:
-                for other in apart if len(part) == 1 else ():
+                for other in apart if len(part) == 1 and self.overlaps else ():
                     if self._repeats(part[0], other):
                         other += part
                         break
@@ -469,32 +475,6 @@ def underspecified(numbers: Sequence[float], model: Calibrator | None = None) ->
     *vague, shared, naming = numbers
     clear = 1 - (model or shipped_underspecified()).probability(vague)
     return (1 - clear * (1 - shared)) * (1 - naming)
-
-
-@cache
-def of_statements() -> float:
-    """Return what is added to the log odds of P(underspecified) of statements without titles."""
-    return float(read_learned("uec_rag.clarify", "readings.json")["statements"])
-
-
-def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tuple[float, Node]:
-    """Estimate P(the question does not say which is meant), and of which node's children.
-
-    Of statements without titles it is higher than of sections with the same features; by how much,
-    in log odds, was learned by `benchmarks/quality/statements.py`.
-
-    Parameters
-    ----------
-    question, turns
-        As in `features`.
-    outline : Outline
-    """
-    node = outline.split()
-    unsaid = underspecified(features(question, node, turns))
-    if not any(outline.titles) and outline.are_statements(range(len(outline.texts))):
-        ratio = math.exp(of_statements())
-        unsaid = ratio * unsaid / (1 - unsaid + ratio * unsaid)
-    return unsaid, node
 
 
 @lru_cache(4096)

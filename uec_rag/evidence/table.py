@@ -2,7 +2,9 @@
 
 P(a question is answered) is the product of three probabilities: that the passages answer it, that
 the answer is among the first hits, and that these are what is meant. A row of `EVIDENCE` is
-evidence of the first, and adds to its log odds, or of the last. Nothing else that reads words does.
+evidence of the first, and adds to its log odds, or of the last; or of whether the question leaves
+open which of several readings is meant (`uec_rag.clarify.outline`). Nothing else that reads
+words adds to log odds or multiplies a probability.
 
 A row comes in if without it three more questions are wrong than right on two kinds of documents, of
 which nobody thought of one when it was written, and goes when that is no longer so:
@@ -24,7 +26,9 @@ import numpy as np
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.logistic import EVEN
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.model import JUDGED, WORDS
+from uec_rag.clarify import readings
+from uec_rag.clarify.outline import Node
+from uec_rag.confidence.model import JUDGED, UNLIKELY, WORDS
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.evidence.family import are_statements
@@ -45,12 +49,27 @@ class Comparison:
         By how much the first hit is nearer than the second, as a share of its similarity.
     is_learned : bool
         False if the ensemble has no fit.
+    node : Node, optional
+        The readings of the question, for the rows of what it leaves open.
     """
 
     words: Words
     logits: FloatArray
     gap: float = 1.0
     is_learned: bool = True
+    node: Node | None = None
+
+    @property
+    def readings(self) -> Node:
+        """The node; ValueError if there is none."""
+        if self.node is None:
+            raise ValueError("node: expected the readings of the question, got None.")
+        return self.node
+
+    @cached_property
+    def is_meant(self) -> bool:
+        """True if no row speaks against that the first hits are meant."""
+        return not any(row.value(self) for row in EVIDENCE if row.of == "meant")
 
     @property
     def is_known(self) -> bool:
@@ -189,6 +208,34 @@ def half(comparison: Comparison) -> float:
     return float(not comparison.is_learned and comparison.words.of_first < EVEN)
 
 
+def statements(comparison: Comparison) -> float:
+    """Return whether the readings are statements without titles, which leave it open more often."""
+    outline = comparison.readings.outline
+    has_titles = any(outline.titles)
+    return float(not has_titles and outline.are_statements(range(len(outline.texts))))
+
+
+def untold(comparison: Comparison) -> float:
+    """Return whether to ask which is meant would be in vain, since what is meant is not there.
+
+    A question that a family answers as well as its members, which it leaves out, may be asked back.
+    """
+    alike = comparison.words.family
+    may_ask = alike is not None and alike.is_vague and not half(comparison)
+    return float(not comparison.is_meant and not may_ask)
+
+
+def namesakes(comparison: Comparison) -> float:
+    """Return whether several things have the name that the question says."""
+    return float(comparison.is_meant and bool(comparison.words.namesakes))
+
+
+def says_which(comparison: Comparison) -> float:
+    """Return whether the question says which readings it means, or these say the same."""
+    may_say = comparison.is_meant and not comparison.words.namesakes
+    return float(may_say and readings.says_which(comparison.readings))
+
+
 @dataclass(frozen=True)
 class Row:
     """A piece of evidence.
@@ -196,8 +243,9 @@ class Row:
     Attributes
     ----------
     name : str
-    of : {"answer", "meant"}
-        The event: that the passages answer, or that the first hits are meant.
+    of : {"answer", "meant", "open"}
+        The event: that the passages answer, that the first hits are meant, or that the question
+        leaves open which reading is.
     value : callable
         Computes it from a comparison: 0 if it says nothing, NaN if it is not known.
     sign : {1, -1}
@@ -211,7 +259,7 @@ class Row:
     """
 
     name: str
-    of: Literal["answer", "meant"]
+    of: Literal["answer", "meant", "open"]
     value: Callable[[Comparison], float]
     sign: Literal[1, -1]
     learned: str
@@ -290,19 +338,53 @@ EVIDENCE = (
         *(-1, "families", "unfitted"),
         "against it: the first hit lacks half of the question's words, and nothing was learned",
     ),
+    Row(
+        "statements",
+        "open",
+        statements,
+        *(1, "statements", "statements"),
+        "asking back: statements without titles",
+    ),
+    Row(
+        "untold",
+        "open",
+        untold,
+        *(-1, "families", "variants"),
+        "asking back: what is meant may not be there",
+    ),
+    Row(
+        "namesakes",
+        "open",
+        namesakes,
+        *(1, "decisions", "people"),
+        "asking back: several have the name",
+    ),
+    Row(
+        "says_which",
+        "open",
+        says_which,
+        *(-1, "decisions", "statements"),
+        "asking back: the question says which is meant",
+    ),
 )
 """All evidence of words. The first rows are the `WORDS`, whose weights are a confidence model's."""
 
-AGAINST = EVIDENCE[len(WORDS) :]
-"""The rows whose weights are the same for all models."""
+OF_HITS = tuple(row for row in EVIDENCE if row.of != "open")
+"""The rows that are computed from the hits alone."""
+
+AGAINST = OF_HITS[len(WORDS) :]
+"""Those of them whose weights are the same for all models."""
+
+OPEN = EVIDENCE[len(OF_HITS) :]
+"""The rows of what a question leaves open."""
 
 
 @cache
 def weights() -> Mapping[str, float]:
     """Return the weight of each row, and the other numbers that rows were learned with.
 
-    Of what is evidence of an answer, it is in log odds; of what is meant, it is the log odds where
-    the row speaks, of which the lowest counts.
+    Of what is evidence of an answer, or for what is left open, it is in log odds; of what is meant,
+    it is the log odds where the row speaks, of which the lowest counts.
     """
     file = files("uec_rag.evidence").joinpath("weights.json")
     learned: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
@@ -328,6 +410,31 @@ def weigh(values: Sequence[float]) -> tuple[float, float]:
     return odds, 1 / (1 + math.exp(-lowest))
 
 
+def weigh_open(chance: float, comparison: Comparison) -> tuple[float, list[float]]:
+    """Return P(a question leaves open which reading is meant), and the value of each row of `OPEN`.
+
+    What speaks for it adds to its log odds. Of what speaks against it, from 0 to 1, the remainder
+    is its factor; it is 0 where there is hardly anything to lower.
+
+    Parameters
+    ----------
+    chance : float
+        P before, see `uec_rag.clarify.outline.underspecified`.
+    comparison : Comparison
+        With its `node`.
+    """
+    values = list[float]()
+    for row in OPEN:
+        value = row.value(comparison) if row.sign > 0 or chance >= UNLIKELY else 0.0
+        if row.sign > 0:
+            ratio = math.exp(weights()[row.name] * value)
+            chance = ratio * chance / (1 - chance + ratio * chance)
+        else:
+            chance *= 1 - value
+        values.append(value)
+    return chance, values
+
+
 _NEARNESS = (
     "first hit: how far it stands out from the others",
     "nearness: of the first hit, by the model that finds it nearest",
@@ -346,7 +453,7 @@ class Explanation:
         What the mean and each feature add, see `uec_rag.base.logistic.Calibrator.contributions`;
         the last are those of the `WORDS`.
     evidence : sequence of floats
-        The value of each row of `EVIDENCE`.
+        The value of each row of `EVIDENCE`; without those of `OPEN` if nothing was in question.
     slope : float
         What the weights of `AGAINST` are multiplied by.
     log_odds : float
@@ -369,7 +476,7 @@ class Explanation:
         lines = [f"usual question: {base:+z.1f}", *(f"{text}: {of:+z.1f}" for text, of in nearness)]
         lacked = f"{' and '.join(self.missing) or 'a name'} {'are' if self.missing[1:] else 'is'}"
         learned, fitted = weights(), dict(zip(WORDS, parts[-len(WORDS) :], strict=True))
-        for row, value in zip(EVIDENCE, self.evidence, strict=True):
+        for row, value in zip(EVIDENCE, self.evidence, strict=False):
             if math.isnan(value) or not (value or row.name in fitted):
                 continue
             amount = fitted.get(row.name, row.sign * learned.get(row.name, 0.0) * value)
@@ -377,8 +484,10 @@ class Explanation:
             effect = f"{amount if row.name in fitted else self.slope * amount:+z.1f}"
             if row.of == "meant":
                 effect = f"times {1 / (1 + math.exp(-amount)):.2f}"
+            elif row.of == "open":
+                effect = f"times {math.exp(amount) if row.sign > 0 else 1 - value:.2f}"
             lines.append(f"{row.sentence.format(value=value, absence=absence)}: {effect}")
-        against = weigh(self.evidence[len(WORDS) :])[0]
+        against = weigh(self.evidence[len(WORDS) : len(OF_HITS)])[0]
         remainder = self.log_odds - sum(self.contributions) - self.slope * against
         if remainder > _TOLD:
             lines.append(f"near all the same: words say no more against it: {remainder:+.1f}")

@@ -153,8 +153,11 @@ class Words:
         bags, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
         for hit, table in zip(self.hits, self.tables[:JUDGED], strict=False):
             bag, implied = {*table}, set[str]()
-            if self.capitals:  # "you may" does not say what is in May
-                bag -= self.capitals - capitals_in(hit.with_source, self.phrasing.language)
+            # "you may" does not say what is in May; to read a text as tokens takes time.
+            if self.capitals:
+                text, language = hit.with_source, self.phrasing.language
+                may_be_there = any(name in text for name in self.capitals)
+                bag -= self.capitals - (capitals_in(text, language) if may_be_there else set())
             for word, parts in compounds:
                 if word in bag or bag.issuperset(parts):
                     bag.update([word, *parts])
@@ -265,7 +268,7 @@ class Words:
         """The names of the question, or what none of a family has, that no passage at all has.
 
         They are spelled as in the question, see `as_written`, and stand in the part of it that
-        asks, see `asking_part`: who has an iPhone may change any password. A number with the unit
+        asks, see `asking_clause`: who has an iPhone may change any password. A number with the unit
         of one in the first hit is none: that a pass costs 25 euros is what somebody heard.
         """
         phrasing = self.phrasing  # a language without a table counts as English, "Vad" as a name
@@ -280,7 +283,7 @@ class Words:
         }
         if absent:
             absent -= _equivalents(phrasing.text, self.hits[0].text, phrasing.language)
-        return as_written(asking_part(phrasing.text, phrasing.language), absent) if absent else ()
+        return as_written(asking_clause(phrasing.text, phrasing.language), absent) if absent else ()
 
     @property
     def of_first(self) -> float:
@@ -378,14 +381,14 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
 
 
-def asking_part(question: str, language: str = ENGLISH) -> str:
+def asking_clause(question: str, language: str = ENGLISH) -> str:
     """Return the clauses of a text that ask, if some of it does not.
 
     Examples
     --------
-    >>> asking_part("I have an iPhone, how do I change my password?")
+    >>> asking_clause("I have an iPhone, how do I change my password?")
     'how do I change my password?'
-    >>> asking_part("The tablet?")
+    >>> asking_clause("The tablet?")
     'The tablet?'
     """
     clauses = [*filter(None, _CLAUSE_END.split(question))]

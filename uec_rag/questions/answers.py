@@ -40,7 +40,7 @@ _SERIES = regex.compile(
 _COMMAS = {regex.escape(languages.template(code)[-1]) for code in languages.languages()}
 _APART = regex.compile(rf"“[^”]*”(*SKIP)(*FAIL)|{'|'.join(sorted(_COMMAS))}")
 _NOTED = regex.compile(r"\[1\] |\(1\) ")
-_ANSWERED, _LONGEST_ANSWER = "[0] ", 500  # characters
+_ANSWERED, _LONGEST_ANSWER = "[0] ", 200  # characters
 _ASKED = regex.compile(r"[^.!?。！？\n]*[?？]")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
@@ -82,7 +82,7 @@ def note_offers(answer: str) -> str:
 def note_answer(answer: str) -> str:
     """Return a turn that has nothing but what an answer states; "" if it only asks.
 
-    Its first 500 characters are read.
+    Its first 200 characters are read.
     """
     stated = " ".join(_ASKED.sub("", answer[:_LONGEST_ANSWER]).split())
     return f"{_ANSWERED}{stated}" if stated else ""

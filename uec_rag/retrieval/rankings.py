@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import attrgetter
@@ -29,13 +29,12 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, stack_rows
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, QUESTION_KEYS, own_text, telling_words
-from uec_rag.clarify.outline import CLARIFY_FROM, Node, Outline, ambiguity
-from uec_rag.clarify.readings import says_which
+from uec_rag.clarify.outline import CLARIFY_FROM, Node, Outline, underspecified
+from uec_rag.clarify.outline import features as clarity
 from uec_rag.confidence.model import (
     NEAREST,
     READ,
     SURE,
-    UNLIKELY,
     WORDS,
     ConfidenceModel,
     Features,
@@ -46,7 +45,7 @@ from uec_rag.confidence.model import (
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.evidence.family import family_of
-from uec_rag.evidence.table import EVIDENCE, Comparison, weigh
+from uec_rag.evidence.table import OF_HITS, OPEN, Comparison, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
 from uec_rag.evidence.words import Rarity, Words, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -63,7 +62,7 @@ _METHOD = 1
 Raise it with each change by which the same similarities get another confidence.
 """
 
-_HALF = [row.name for row in EVIDENCE].index("half")
+_NAMESAKES = [row.name for row in OPEN].index("namesakes")
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _DEEPEST = 1024  # hits to search for different texts
@@ -232,8 +231,8 @@ class Ranking:
     row : int
     phrasing : Phrasing
         What was searched for.
-    words : Words
-        Those of the question, and which of the different hits have them.
+    comparison : Comparison
+        The question compared with its different hits.
     passages : mapping of int to Passage
         Of the first different texts, all that are looked at, and their copies; by their positions.
     numbers : array, shape (m,)
@@ -243,7 +242,7 @@ class Ranking:
     mu : array, shape (m,)
         The mean of the similarity of each hit.
     evidence : sequence of float
-        The value of each row of `EVIDENCE`.
+        The value of each row of `OF_HITS`.
     features : Features
         The features of confidence.
     probabilities : Probabilities
@@ -253,7 +252,7 @@ class Ranking:
     block: Block
     row: int
     phrasing: Phrasing
-    words: Words
+    comparison: Comparison
     passages: Mapping[int, Passage]
     numbers: NDArray[np.intp]
     distinct: NDArray[np.intp]
@@ -261,6 +260,11 @@ class Ranking:
     evidence: Sequence[float]
     features: Features
     probabilities: Probabilities
+
+    @property
+    def words(self) -> Words:
+        """Those of the question, and which of the different hits have them."""
+        return self.comparison.words
 
     @property
     def confidence(self) -> float:
@@ -273,20 +277,15 @@ class Ranking:
         return min((1 - self.confidence) / (1 - SURE), 1.0)
 
     @cached_property
-    def ambiguity(self) -> tuple[float, Node]:
-        """P(the question does not say which reading is meant), and the node of its readings."""
-        phrasing, family = self.phrasing, self.words.family
-        unsaid, node = ambiguity(phrasing.text, outline_of(self), phrasing.turns)
-        if phrasing.turns:  # which may say which is meant
-            unsaid *= self.unsure
-        if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
-            is_vague = family is not None and family.is_vague
-            unsaid *= is_vague and not self.evidence[_HALF]
-        elif rows := self.words.namesakes:
-            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(rows)
-        elif unsaid >= UNLIKELY and says_which(node):
-            unsaid = 0.0
-        return unsaid, node
+    def ambiguity(self) -> tuple[float, Node, Sequence[float]]:
+        """P(the question leaves open which reading is meant), their node, the values of `OPEN`."""
+        phrasing, node = self.phrasing, outline_of(self).split()
+        comparison = replace(self.comparison, node=node)
+        unsaid = underspecified(clarity(phrasing.text, node, phrasing.turns))
+        unsaid, values = weigh_open(unsaid, comparison)
+        if values[_NAMESAKES]:
+            node = node.outline.among(self.words.namesakes)
+        return unsaid, node, values
 
 
 def find(
@@ -383,14 +382,14 @@ def find_block(
 
 def judge(block: Block) -> list[Ranking]:
     """Compute the confidence in the hits of each question of a block."""
-    features, evidence = features_of(block)
+    features, comparisons, evidence = features_of(block)
     probabilities = block.method.model.probabilities(features)
     return [
         Ranking(
             block=block,
             row=row,
             phrasing=phrasing,
-            words=block.words[row],
+            comparison=comparisons[row],
             passages=block.passages[row],
             numbers=numbers,
             distinct=distinct,
@@ -511,10 +510,14 @@ def _words_of(
     return Words(phrasing, hits, tables, rarity, size, family=family, tables_beside=tables_beside)
 
 
-def features_of(block: Block) -> tuple[Features, list[list[float]]]:
-    """Compute the features of the first different texts of each question, and its evidence."""
+def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[float]]]:
+    """Compute the features of the first different texts of each question, and its evidence.
+
+    This is the comparison with them, and the value of each row of `OF_HITS`.
+    """
     model, fitted, slope = block.method.model, block.method.fitted, block.slope
-    logits, variance, evidence = list[FloatArray](), list[FloatArray](), list[list[float]]()
+    logits, variance = list[FloatArray](), list[FloatArray]()
+    comparisons, evidence = list[Comparison](), list[list[float]]()
     similarities = np.zeros((len(block.phrasings), len(block.parts)), dtype=np.float32)
     by_words = np.array([bool(part.terms) for part in block.parts])
     for row, (phrasing, (_, distinct)) in enumerate(
@@ -538,8 +541,9 @@ def features_of(block: Block) -> tuple[Features, list[list[float]]]:
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, is_learned = logits[row] / model.temperature, not model.standardised
         comparison = Comparison(block.words[row], scaled, gap, is_learned)
+        comparisons.append(comparison)
         evidence.append([])
-        for piece in EVIDENCE:
+        for piece in OF_HITS:
             evidence[row].append(piece.value(comparison))
     stacked, values = stack_rows(logits, -np.inf), np.array(evidence, dtype=np.float32)
     against, chances = zip(*(weigh(of[len(WORDS) :]) for of in evidence), strict=True)
@@ -553,7 +557,7 @@ def features_of(block: Block) -> tuple[Features, list[list[float]]]:
         np.array(against, dtype=np.float32),
         np.array(chances, dtype=np.float32),
     )
-    return computed, evidence
+    return computed, comparisons, evidence
 
 
 def _competing(block: Block, logits: Sequence[FloatArray]) -> FloatArray | None:

@@ -36,7 +36,7 @@ from uec_rag.confidence.model import (
     log_odds,
 )
 from uec_rag.ensemble.uec import UEC
-from uec_rag.evidence.table import Explanation
+from uec_rag.evidence.table import OPEN, Explanation
 from uec_rag.questions.languages import Code, function_words, sentence
 from uec_rag.questions.phrasing import HALVES, Phrasing
 from uec_rag.retrieval.diversity import diversify
@@ -406,7 +406,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
 
     `size`: number of passages that were searched. `is_read`: whether a model reads the hits.
     """
-    (unsaid, node), sure = ranking.ambiguity, ranking.confidence
+    (unsaid, node, _), sure = ranking.ambiguity, ranking.confidence
     meanings = readings(node) if unsaid >= UNLIKELY else []
     method, phrasing, probabilities = ranking.block.method, ranking.phrasing, ranking.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
@@ -559,10 +559,11 @@ def numbers_of_encoders(
 
 def explain(ranking: Ranking, in_corpus: float) -> Explanation:
     """Return the parts of the log odds of P(the documents answer a question)."""
-    model = ranking.block.method.model.in_corpus
+    model, (unsaid, _, values) = ranking.block.method.model.in_corpus, ranking.ambiguity
+    is_settled = any(value for row, value in zip(OPEN, values, strict=True) if row.sign < 0)
     return Explanation(
         model.contributions(ranking.features.in_corpus[0].tolist()),
-        ranking.evidence,
+        [*ranking.evidence, *(values if is_settled or unsaid > EVEN else ())],
         model.slope,
         float(log_odds(np.array(in_corpus))),
         ranking.words.missing,
