@@ -13,6 +13,7 @@ from uec_rag.evidence.table import (
     AGAINST,
     OF_HITS,
     OPEN,
+    Openness,
     log_likelihood_ratio,
     weigh,
     weigh_open,
@@ -41,9 +42,9 @@ def value(name, comparison):
     return EVIDENCE[NAMES.index(name)].value(comparison)
 
 
-def left_open(comparison, chance=0.5):
+def left_open(comparison, node, chance=0.5):
     """P that a question leaves open which reading is meant, and the rows that say something."""
-    lowered, values = weigh_open(chance, comparison)
+    lowered, values = weigh_open(chance, Openness(comparison, node, is_meant=True))
     return lowered, {row.name for row, value in zip(OPEN, values, strict=True) if value}
 
 
@@ -51,8 +52,11 @@ def test_of_statements_without_titles_several_are_meant_more_often():
     texts = ["Repay it monthly.", "Repay it in March."]
     for title, length, names in (("", 1, {"statements"}), ("", 80, set()), ("Loans", 1, set())):
         node = outline([title] * 2, texts=[text * length for text in texts]).split()
-        comparison = compare("repay the loan?", *[text * length for text in texts], node=node)
-        assert left_open(comparison) == (pytest.approx(0.622 if names else 0.5, abs=1e-3), names)
+        comparison = compare("repay the loan?", *[text * length for text in texts])
+        assert left_open(comparison, node) == (
+            pytest.approx(0.622 if names else 0.5, abs=1e-3),
+            names,
+        )
 
 
 @pytest.mark.parametrize(

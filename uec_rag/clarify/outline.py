@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import compress
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -303,7 +304,7 @@ class Node:
         """
         outline = self.outline
         table = np.zeros((len(self.children), len(outline.idf)), bool)
-        says = {name for name, words in outline.in_name.items() if words.any()}
+        says = {*compress(outline.in_name, map(np.any, outline.in_name.values()))}
         for row_of_table, rows in zip(table, self.children if says else (), strict=False):
             for row in rows:
                 path = outline.paths[row][self.depth :] or outline.paths[row][-1:]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,27 +49,12 @@ class Comparison:
         By how much the first hit is nearer than the second, as a share of its similarity.
     is_learned : bool
         False if the ensemble has no fit.
-    node : Node, optional
-        The readings of the question, for the rows of what it leaves open.
     """
 
     words: Words
     logits: FloatArray
     gap: float = 1.0
     is_learned: bool = True
-    node: Node | None = None
-
-    @property
-    def readings(self) -> Node:
-        """The node; ValueError if there is none."""
-        if self.node is None:
-            raise ValueError("node: expected the readings of the question, got None.")
-        return self.node
-
-    @cached_property
-    def is_meant(self) -> bool:
-        """True if no row speaks against that the first hits are meant."""
-        return not any(row.value(self) for row in EVIDENCE if row.of == "meant")
 
     @property
     def is_known(self) -> bool:
@@ -96,6 +81,24 @@ class Comparison:
         return frozenset(
             missing if missing and are_statements([hit.text for hit in words.hits]) else ()
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Openness:
+    """A question with its readings: what rows of what it leaves open are computed from.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    node : Node
+        The readings.
+    is_meant : bool
+        Whether no row speaks against that the first hits are meant.
+    """
+
+    comparison: Comparison
+    node: Node
+    is_meant: bool
 
 
 def coverage(comparison: Comparison) -> float:
@@ -208,32 +211,32 @@ def half(comparison: Comparison) -> float:
     return float(not comparison.is_learned and comparison.words.of_first < EVEN)
 
 
-def statements(comparison: Comparison) -> float:
+def statements(openness: Openness) -> float:
     """Return whether the readings are statements without titles, which leave it open more often."""
-    outline = comparison.readings.outline
+    outline = openness.node.outline
     has_titles = any(outline.titles)
     return float(not has_titles and outline.are_statements(range(len(outline.texts))))
 
 
-def untold(comparison: Comparison) -> float:
+def untold(openness: Openness) -> float:
     """Return whether to ask which is meant would be in vain, since what is meant is not there.
 
     A question that a family answers as well as its members, which it leaves out, may be asked back.
     """
-    alike = comparison.words.family
-    may_ask = alike is not None and alike.is_vague and not half(comparison)
-    return float(not comparison.is_meant and not may_ask)
+    alike = openness.comparison.words.family
+    may_ask = alike is not None and alike.is_vague and not half(openness.comparison)
+    return float(not openness.is_meant and not may_ask)
 
 
-def namesakes(comparison: Comparison) -> float:
+def namesakes(openness: Openness) -> float:
     """Return whether several things have the name that the question says."""
-    return float(comparison.is_meant and bool(comparison.words.namesakes))
+    return float(openness.is_meant and bool(openness.comparison.words.namesakes))
 
 
-def says_which(comparison: Comparison) -> float:
+def says_which(openness: Openness) -> float:
     """Return whether the question says which readings it means, or these say the same."""
-    may_say = comparison.is_meant and not comparison.words.namesakes
-    return float(may_say and readings.says_which(comparison.readings))
+    may_say = openness.is_meant and not openness.comparison.words.namesakes
+    return float(may_say and readings.says_which(openness.node))
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,8 @@ class Row:
         The event: that the passages answer, that the first hits are meant, or that the question
         leaves open which reading is.
     value : callable
-        Computes it from a comparison: 0 if it says nothing, NaN if it is not known.
+        Computes it from a `Comparison`, or an `Openness`: 0 if it says nothing, NaN if it is not
+        known.
     sign : {1, -1}
         Whether more of it speaks for the event or against it.
     learned : str
@@ -260,7 +264,7 @@ class Row:
 
     name: str
     of: Literal["answer", "meant", "open"]
-    value: Callable[[Comparison], float]
+    value: Callable[[Any], float]
     sign: Literal[1, -1]
     learned: str
     context: str
@@ -410,7 +414,7 @@ def weigh(values: Sequence[float]) -> tuple[float, float]:
     return odds, 1 / (1 + math.exp(-lowest))
 
 
-def weigh_open(chance: float, comparison: Comparison) -> tuple[float, list[float]]:
+def weigh_open(chance: float, openness: Openness) -> tuple[float, list[float]]:
     """Return P(a question leaves open which reading is meant), and the value of each row of `OPEN`.
 
     What speaks for it adds to its log odds. Of what speaks against it, from 0 to 1, the remainder
@@ -420,12 +424,11 @@ def weigh_open(chance: float, comparison: Comparison) -> tuple[float, list[float
     ----------
     chance : float
         P before, see `uec_rag.clarify.outline.underspecified`.
-    comparison : Comparison
-        With its `node`.
+    openness : Openness
     """
     values = list[float]()
     for row in OPEN:
-        value = row.value(comparison) if row.sign > 0 or chance >= UNLIKELY else 0.0
+        value = row.value(openness) if row.sign > 0 or chance >= UNLIKELY else 0.0
         if row.sign > 0:
             ratio = math.exp(weights()[row.name] * value)
             chance = ratio * chance / (1 - chance + ratio * chance)

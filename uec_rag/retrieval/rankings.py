@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import attrgetter
@@ -45,7 +45,7 @@ from uec_rag.confidence.model import (
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.evidence.family import family_of
-from uec_rag.evidence.table import OF_HITS, OPEN, Comparison, weigh, weigh_open
+from uec_rag.evidence.table import OF_HITS, OPEN, Comparison, Openness, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
 from uec_rag.evidence.words import Rarity, Words, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -231,6 +231,8 @@ class Ranking:
     row : int
     phrasing : Phrasing
         What was searched for.
+    words : Words
+        Those of the question, and which of the different hits have them.
     comparison : Comparison
         The question compared with its different hits.
     passages : mapping of int to Passage
@@ -252,6 +254,7 @@ class Ranking:
     block: Block
     row: int
     phrasing: Phrasing
+    words: Words
     comparison: Comparison
     passages: Mapping[int, Passage]
     numbers: NDArray[np.intp]
@@ -260,11 +263,6 @@ class Ranking:
     evidence: Sequence[float]
     features: Features
     probabilities: Probabilities
-
-    @property
-    def words(self) -> Words:
-        """Those of the question, and which of the different hits have them."""
-        return self.comparison.words
 
     @property
     def confidence(self) -> float:
@@ -280,9 +278,9 @@ class Ranking:
     def ambiguity(self) -> tuple[float, Node, Sequence[float]]:
         """P(the question leaves open which reading is meant), their node, the values of `OPEN`."""
         phrasing, node = self.phrasing, outline_of(self).split()
-        comparison = replace(self.comparison, node=node)
         unsaid = underspecified(clarity(phrasing.text, node, phrasing.turns))
-        unsaid, values = weigh_open(unsaid, comparison)
+        openness = Openness(self.comparison, node, self.features.meant[0] == 1)
+        unsaid, values = weigh_open(unsaid, openness)
         if values[_NAMESAKES]:
             node = node.outline.among(self.words.namesakes)
         return unsaid, node, values
@@ -389,6 +387,7 @@ def judge(block: Block) -> list[Ranking]:
             block=block,
             row=row,
             phrasing=phrasing,
+            words=block.words[row],
             comparison=comparisons[row],
             passages=block.passages[row],
             numbers=numbers,
