@@ -16,6 +16,22 @@ def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(r
 
 
 @pytest.mark.parametrize(
+    ("turn", "language", "asks"),
+    [
+        ("Sage?", "en", False),
+        ("what about sage", "en", False),
+        ("sage", "de", True),
+        ("and explain", "en", True),
+        ("Explain?", "en", True),
+        ("explain", "de", False),
+        ("Sag das auf Englisch", "en", True),
+    ],
+)
+def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, language, asks):
+    assert answers.asks_about_answer(turn, language) is asks
+
+
+@pytest.mark.parametrize(
     ("answer", "offered"),
     [
         ("Choose one:\n1. the kiln\n2. the lathe", ["the kiln", "the lathe"]),

@@ -189,11 +189,14 @@ def accepts(reply: str) -> bool:
 
 
 @skip_long_texts(False)
-def asks_about_answer(turn: str) -> bool:
+def asks_about_answer(turn: str, language: str = "") -> bool:
     """Return whether a turn asks for the last answer in another form, or where it is from.
 
     It is a set phrase, or has no words but those of a form or a source, with function words: as a
     request ("say that in German"), or as an ellipsis ("shorter please").
+
+    `language`: the code of that of the question before, in which a request of one word is; "sage"
+    is a herb, and "say" in German.
 
     Examples
     --------
@@ -206,10 +209,15 @@ def asks_about_answer(turn: str) -> bool:
     words = _words(plain)
     if goes_on and language_of(turn) == ENGLISH and plain[:1].isupper() and not turn.isupper():
         return False  # "What about Word?": what has a capital is a name
-    return any(_asks_about(words, code, goes_on=goes_on) for code in languages.languages())
+    return any(
+        _asks_about(
+            words, code, goes_on=goes_on, is_thing=code != language if language else goes_on
+        )
+        for code in languages.languages()
+    )
 
 
-def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
+def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool, is_thing: bool) -> bool:
     if "answer" not in tables()[language]:
         return False
     plain = without_phrases(words, phrases("courtesies", language))
@@ -217,8 +225,7 @@ def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool
     if {words, plain, core} & phrases("asks", language, "answer"):
         return True
     forms, fillers, verbs = _words_of_forms(language, goes_on=goes_on)
-    # "What about Sage?" goes on to a thing, though "sage das" is a request in German.
-    requests = bool(core) and core[0] in verbs and not (goes_on and len(core) == 1)
+    requests = bool(core) and core[0] in verbs and not (is_thing and len(core) == 1)
     names_form = not forms.isdisjoint(core) and core[0] not in WORDS["openings"]
     return (requests or names_form) and fillers.issuperset(core[requests:])
 

@@ -273,7 +273,7 @@ def _with_turn(past: Sequence[_Exchange], turns: Sequence[str], turn: str) -> li
     elif turns and (offer := _take_up(turn, turns[-1])):
         begin = len(turns) - 1  # of the answer, which is no question
         return [*(e for e in past if e.begin < begin), _Exchange(offer, begin, is_other=True)]
-    elif past and answers.asks_about_answer(turn):
+    elif past and answers.asks_about_answer(turn, language_of(past[-1].text)):
         return [*past[:-1], replace(past[-1], is_other=True)]
     return [*past, _Exchange(turn, len(turns))]
 
