@@ -41,7 +41,7 @@ _COMMAS = {regex.escape(languages.template(code)[-1]) for code in languages.lang
 _APART = regex.compile(rf"“[^”]*”(*SKIP)(*FAIL)|{'|'.join(sorted(_COMMAS))}")
 _NOTED = regex.compile(r"\[1\] |\(1\) ")
 _ANSWERED, _LONGEST_ANSWER = "[0] ", 200  # characters
-_ASKED = regex.compile(r"[^.!?。！？\n]*[?？]")
+_ASKED = regex.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
     r"\b(?:else|anything|any|these|this|that|it|them|more)\b", regex.IGNORECASE
