@@ -2,6 +2,7 @@
 
 import json
 import logging
+from itertools import combinations
 
 import pytest
 
@@ -184,6 +185,16 @@ def test_what_two_overlapping_passages_share_is_asked_back_about_by_nobody(size,
     results = index_of(UEC(), texts).search(ABOUT_TOWN)
     assert [result.query for result in results if result.decision.action == "clarify"] == []
     assert sum(result.decision.action == "answer" for result in results) > 7
+
+
+@pytest.mark.parametrize(("size", "step"), [(30, 15), (45, 30)])
+def test_two_questions_in_one_are_answered_from_overlapping_passages(size, step):
+    pairs = [
+        f"{first[:-1]}, and {second[0].lower()}{second[1:]}"
+        for first, second in combinations(ABOUT_TOWN, 2)
+    ]
+    results = index_of(UEC(), windows(TOWN, size, step)).search(pairs)
+    assert [result.query for result in results if result.decision.action != "answer"] == []
 
 
 def test_what_overlapping_passages_say_apart_is_asked_back_about():

@@ -135,7 +135,9 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
             continue  # "between 5 and 7 kilometres"
         words = lower(sides[0])
         is_clause = words[:1] and (words[0] not in _ADVERBS or not WORDS["verbs"].isdisjoint(words))
-        if is_clause and all(map(_content, sides)) and words[-1] not in _NO_ENDS:
+        # "How many beds does the hut have and ..."
+        ends = words[-1:] in (["do"], ["have"]) or words[-1] not in _NO_ENDS
+        if is_clause and all(map(_content, sides)) and ends:
             yield f"{sides[0].rstrip('?.! ')}?", f"{sides[1].rstrip('?.! ')}?"
 
 
