@@ -449,14 +449,14 @@ class Retriever:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
 
-        def begin() -> tuple[Retriever, Request, Gate | None, SearchResult]:
+        def begin() -> tuple[SearchResult, Pending[Result] | None]:
             view, request, gate = self._prepare(queries, k, options)
-            return view, request, gate, view._run(request)
+            result = view._run(request)
+            return result, None if gate is None else view._pending(gate, request, result)
 
         with span("search") as facts:
-            view, request, gate, result = await beside(begin)
-            if gate is not None:
-                pending = view._pending(gate, request, result)
+            result, pending = await beside(begin)
+            if pending is not None:
                 result = settled_result(pending, await pending.afinish(), k)
             log_decisions(result, facts)
         return result
