@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from tests.helpers import data_of, rows_of
 from tests.server.conftest import HOST, TOKEN, serving
+from uec_rag.server.errors import HANDLERS, sanitise
 from uec_rag.server.protections import BODY, check_access, is_local, protections
 from uec_rag.server.running import LogFormatter
-from uec_rag.server.schemas import HANDLERS, sanitise
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
 

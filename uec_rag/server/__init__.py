@@ -1,7 +1,7 @@
 """Serve an index: over HTTP with a page for people, and to agents by the Model Context Protocol.
 
 `http` and `mcp` are the ways in; `running` is the process that serves, `protections` say
-who may ask, `schemas` what is sent and said.
+who may ask, `schemas` what is sent, `errors` what is said of what fails.
 """
 
 from uec_rag.base.errors import require

@@ -39,7 +39,7 @@ from uec_rag.evaluation.labelling import (
     search_labels,
 )
 from uec_rag.index import Retriever
-from uec_rag.server import schemas
+from uec_rag.server import errors, schemas
 from uec_rag.server.protections import protections
 from uec_rag.stores.base import EVERYONE
 
@@ -109,7 +109,7 @@ def create_app(
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-        exception_handlers=schemas.HANDLERS,
+        exception_handlers=errors.HANDLERS,
         middleware=protections(token, names, origins, open_paths, probes=["/healthz"]),
     )
     app.include_router(read_routes(index, write=write, tenants=tenants))

@@ -26,7 +26,7 @@ from uec_rag.base.checks import visible
 from uec_rag.base.loops import beside
 from uec_rag.index import Retriever
 from uec_rag.retrieval.hits import Result
-from uec_rag.server import schemas
+from uec_rag.server import errors, schemas
 from uec_rag.stores.base import Filter
 from uec_rag.stores.passage import Passage
 
@@ -75,10 +75,10 @@ class _Server(FastMCP):
             if not isinstance(cause, Exception):
                 raise
             if isinstance(cause, ValidationError):
-                raise ToolError(schemas.describe_invalid(cause.errors())) from None
-            status, detail = schemas.describe_error(cause)
+                raise ToolError(errors.describe_invalid(cause.errors())) from None
+            status, detail = errors.describe_error(cause)
             if status != 422:
-                schemas.log.error("a request failed: %s", type(cause).__name__, exc_info=cause)
+                errors.log.error("a request failed: %s", type(cause).__name__, exc_info=cause)
             raise ToolError(detail) from None
 
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from tqdm import tqdm  # type: ignore[import-untyped]
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from uec_rag.server.schemas import sanitise
+from uec_rag.server.errors import sanitise
 
 # Log messages of the MCP SDK are replaced, since they repeat invalid requests with their questions.
 _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
