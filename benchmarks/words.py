@@ -22,7 +22,7 @@ from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.encoders import Encoded
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 from uec_rag.stores import LocalStore, Passage
 
 _VOCABULARY = 200_000

@@ -40,7 +40,7 @@ from benchmarks.quality.shared import TABLES, Manuals, index_of, is_found, read_
 from benchmarks.tables import print_table, run_script
 from uec_rag import Advice, Gate
 from uec_rag.advice.opinion import odds_of, share_of
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 
 VERDICTS = ("answer", "clarify", "no")
 Advisor = Callable[[str, Sequence[str]], Advice | float | None]

@@ -29,8 +29,8 @@ from benchmarks.quality.shared import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.query import turns_of
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 _ASKS = re.compile(r"(how|what|when|where|who|which|can|do|is|are)\b", re.IGNORECASE)

@@ -28,8 +28,8 @@ from benchmarks.quality.shared import Data, Sets, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.query import turns_of
+from uec_rag.retrieval.results import Result
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10

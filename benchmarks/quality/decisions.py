@@ -39,10 +39,10 @@ from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
 from uec_rag.questions.phrasing import Phrasing
-from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.rankings import find
-from uec_rag.retrieval.results import assess
+from uec_rag.retrieval.results import Result
+from uec_rag.retrieval.search import assess
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")

@@ -31,7 +31,7 @@ from benchmarks.quality.shared import Data, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.evidence.table import AGAINST, OF_HITS, WORDS, weigh
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 
 ROWS = ("lacks_word", "replaces")
 PRICE = 3.5  # of a false answer, if one that is handed over in its place costs 1

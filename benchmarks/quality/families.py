@@ -32,7 +32,7 @@ from uec_rag.base.logistic import fit_logistic
 from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.evidence.family import family_of
 from uec_rag.evidence.table import AGAINST
-from uec_rag.retrieval.hits import read_by_model
+from uec_rag.retrieval.results import read_by_model
 
 REPORTED = ("ordinary", "forms")
 MEANT = [row.name for row in AGAINST if row.of == "meant"]

@@ -36,7 +36,7 @@ from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, 
 from benchmarks.quality.typed import joined, message, mistyped
 from benchmarks.tables import print_table, run_script
 from uec_rag import Gate, Retriever
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 SEED, DIGITS = 0, 5

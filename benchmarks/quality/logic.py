@@ -25,7 +25,7 @@ import typer
 
 from benchmarks.quality.shared import Data, index_of, numbered, shipped
 from benchmarks.tables import print_table, run_script
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 
 SETS = ("questions", "traps", "neighbours", "ordinary", "forms")
 OUTCOMES = (

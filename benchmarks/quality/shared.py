@@ -27,7 +27,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.logistic import RANGE, Calibrator, fit_logistic
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"

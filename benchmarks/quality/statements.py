@@ -38,7 +38,7 @@ from uec_rag.clarify.outline import CLARIFY_FROM
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.evidence.table import weights
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)

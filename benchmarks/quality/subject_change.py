@@ -42,7 +42,7 @@ from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Data, index_of, index_rows, is_found, read_tables, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"

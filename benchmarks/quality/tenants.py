@@ -31,7 +31,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import NEAREST, shipped_model
 from uec_rag.encoders import load_encoder
 from uec_rag.retrieval import rankings
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 SIZES = (4, 20, 200)

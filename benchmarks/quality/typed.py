@@ -27,7 +27,7 @@ from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, 
 from benchmarks.tables import print_table, run_script
 from uec_rag import Retriever
 from uec_rag.evidence.words import names_in
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 SEED, MESSAGE, COMPARED = 0, 1000, 20

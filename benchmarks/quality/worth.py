@@ -29,7 +29,7 @@ from uec_rag.confidence.model import WORDS
 from uec_rag.evidence import EVIDENCE, Words, family, table
 from uec_rag.evidence.table import Row
 from uec_rag.questions import grammar, user_messages
-from uec_rag.retrieval import results, spelling
+from uec_rag.retrieval import search, spelling
 
 _PARTS: dict[str, Sequence[object]] = {
     "coverage": [table.coverage, table.Comparison.is_known],
@@ -40,7 +40,7 @@ _PARTS: dict[str, Sequence[object]] = {
     "family": [table.family, family],
     "order": [table.order, Words.leaves_order],
     "goal": [table.goal, Words.lacks_goal],
-    "halves": [grammar.parts_of, grammar.possible_parts, results.cover],
+    "halves": [grammar.parts_of, grammar.possible_parts, search.cover],
     "carried": [grammar.switched],
     "alone": [grammar.complete_question],
     "statements": [table.statements],

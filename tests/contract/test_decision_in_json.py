@@ -29,7 +29,7 @@ from uec_rag.clarify.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
-from uec_rag.retrieval.hits import surest_decision
+from uec_rag.retrieval.results import surest_decision
 
 CHECKPOINT = JsonPlusSerializer()
 WAYS = {

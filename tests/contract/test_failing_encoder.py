@@ -11,7 +11,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from tests.helpers import bag_of_words, data_of, index_of
 from uec_rag import UEC, Gate, Retriever, llama_index
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
-from uec_rag.retrieval.results import LOG
+from uec_rag.retrieval.search import LOG
 
 SHOP = data_of("shop.json")["texts"]
 ASKED, ANSWER = "How long is the warranty on lamps?", "The warranty on lamps is two years."

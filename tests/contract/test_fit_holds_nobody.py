@@ -17,7 +17,7 @@ from tests.helpers import bag_of_words, beside, index_of
 from tests.index.test_learn import ASKED, TEXTS
 from uec_rag import UEC, Gate, Retriever, llama_index
 from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.retrieval.results import LOG
+from uec_rag.retrieval.search import LOG
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 LONGEST = 60  # seconds that nothing takes

@@ -9,7 +9,7 @@ from tests.helpers import index_of
 from uec_rag import UEC
 from uec_rag.evaluation.evaluate import read_runs
 from uec_rag.evaluation.refusals import group_refusals
-from uec_rag.retrieval.results import LOG
+from uec_rag.retrieval.search import LOG
 
 
 def read(tmp_path, rows, name="runs.jsonl"):

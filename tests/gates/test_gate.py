@@ -21,7 +21,7 @@ from uec_rag.gates.labelled_search import LabelledSearch
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import Judged, Pending
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 from uec_rag.stores.local import View
 from uec_rag.stores.qdrant import QdrantStore
 

@@ -15,7 +15,7 @@ from uec_rag.gates.gate import advised_thresholds
 from uec_rag.gates.labelled_search import LabelledSearch
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import pending_on_results
-from uec_rag.retrieval.hits import Hit, Result, SearchResult
+from uec_rag.retrieval.results import Hit, Result, SearchResult
 from uec_rag.stores.passage import Passage
 
 YES = Opinion(0.97, unclear=0.03)

@@ -11,7 +11,7 @@ from uec_rag.gates.gate import Gate
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, retriever_tool
 from uec_rag.questions.languages import SENTENCES
-from uec_rag.retrieval.hits import tell
+from uec_rag.retrieval.results import tell
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 

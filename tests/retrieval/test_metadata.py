@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from uec_rag.retrieval.hits import HitMetadata, as_json, own_copy, own_metadata
+from uec_rag.retrieval.results import HitMetadata, as_json, own_copy, own_metadata
 from uec_rag.stores import Passage
 
 

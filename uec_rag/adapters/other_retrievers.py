@@ -13,7 +13,14 @@ from uec_rag.gates.gate import Gate
 from uec_rag.gates.rulings import Judged, Pending
 from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import Code
-from uec_rag.retrieval.hits import KEY, PARTS, SearchResult, hits_in, read_by_model, surest_decision
+from uec_rag.retrieval.results import (
+    KEY,
+    PARTS,
+    SearchResult,
+    hits_in,
+    read_by_model,
+    surest_decision,
+)
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore
 

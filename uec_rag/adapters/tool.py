@@ -16,7 +16,7 @@ from uec_rag.clarify.replies import Within
 from uec_rag.confidence.decision import Action
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.index.retriever import Retriever
-from uec_rag.retrieval.hits import Result, read_by_model
+from uec_rag.retrieval.results import Result, read_by_model
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages
 from uec_rag.stores.filters import selects_all
 from uec_rag.stores.passage import Passage

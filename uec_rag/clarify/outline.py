@@ -194,9 +194,9 @@ class Outline:
         for rows in groups:
             is_whole = are_named or not (is_only or self.are_statements(rows))
             for part in [rows] if is_whole else [[row] for row in rows]:
-                for other in apart if len(part) == 1 and self.overlaps else ():
-                    if self._repeats(part[0], other):
-                        other += part
+                for group in apart if len(part) == 1 and self.overlaps else ():
+                    if self._repeats(part[0], group):
+                        group += part
                         break
                 else:
                     apart.append([*part])
@@ -208,12 +208,12 @@ class Outline:
         It ends one text and begins the other, behind what both begin with, such as a heading. It
         says twice as much of the question as the remainder of one of the two.
         """
-        for other in part:
-            if len({self.titles[row], self.titles[other]} - {""}) > 1:
+        for place in part:
+            if len({self.titles[row], self.titles[place]} - {""}) > 1:
                 continue  # which tell what each is about
-            texts = [" ".join(self.texts[at].split()) for at in (row, other)]
+            texts = [" ".join(self.texts[at].split()) for at in (row, place)]
             pairs = enumerate(zip(*texts, strict=False))
-            start = next((at for at, (first, second) in pairs if first != second), 0)
+            start = next((at for at, letters in pairs if len({*letters}) > 1), 0)
             overlap = ""
             for head, tail in ([text[start:] for text in texts[::by]] for by in (1, -1)):
                 begins, at = tail[:_SHORTEST_OVERLAP], -1

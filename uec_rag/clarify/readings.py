@@ -19,7 +19,7 @@ from uec_rag.clarify.outline import ENDS, Name, Node, Outline, bare
 from uec_rag.clarify.titles import labels_of
 from uec_rag.questions.languages import small_words
 
-MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
+MOST_READINGS = 4  # of which a user is asked to choose
 LONGEST_LABEL = 60  # characters
 
 _OFFERED = 0.02  # share of the mass with which a child is a reading
@@ -135,7 +135,7 @@ def _by_document(node: Node) -> Node:
     return Node(outline, children, shares, node.depth, node.tells)
 
 
-def closest_sections(node: Node, count: int = MOST_CLOSEST) -> list[Reading]:
+def closest_sections(node: Node, count: int = MOST_READINGS) -> list[Reading]:
     """Name the first different sections of the hits, for a question that none answers."""
     outline, groups = node.outline, dict[object, list[int]]()
     for row, keys in enumerate(outline.keys):

@@ -24,7 +24,7 @@ from uec_rag.documents.document import body_of
 from uec_rag.documents.passages import PLAIN
 
 if TYPE_CHECKING:
-    from uec_rag.retrieval.hits import Result
+    from uec_rag.retrieval.results import Result
 
 LEGEND = (
     "relevant: probability that the passage answers; score: similarity, reduced where uncertain; "

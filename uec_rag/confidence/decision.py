@@ -38,6 +38,9 @@ _COST = 0.5  # of asking back in vain, if that of leaving an answerable question
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0)]
 
+MOST_CLOSEST = 3
+"""The number of closest sections that a reason names."""
+
 # Names that are others in JSON, fields that only a gate needs, and those that seldom have a value.
 _NAMES = {"action": "decision", "code": "reason_code"}
 _SEARCH = (

@@ -30,7 +30,7 @@ from uec_rag.documents.question_tables import NULL
 from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.evaluation.other_words import compare_without
 from uec_rag.index.retriever import Retriever
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 
 Floats: TypeAlias = NDArray[np.float64]
 

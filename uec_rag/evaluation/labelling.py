@@ -17,7 +17,7 @@ from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.gates.gate import GATE_FILE, Gate
 from uec_rag.gates.labelled_search import LabelledSearch
 from uec_rag.index.retriever import Retriever
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 
 RISKS = [percent / 100 for percent in range(1, 51)]

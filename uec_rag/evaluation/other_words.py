@@ -11,7 +11,7 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders.lexical import key_of, keys_of, split_words, stem_of
 from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import ENGLISH, function_words, language_of
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
 from uec_rag.stores.passage import Passage

@@ -39,7 +39,7 @@ from uec_rag.gates.gate import Gate
 from uec_rag.gates.labelled_search import WRONG, usual_tenant
 from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import ENGLISH, language_of
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.base import EVERYONE, MOST_EXAMPLES, Everyone, Filter
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage

@@ -18,8 +18,8 @@ from uec_rag.confidence.risk import drift, lowest_threshold
 from uec_rag.gates.labelled_search import WRONG, LabelledSearch, Searchable, usual_tenant
 from uec_rag.gates.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.gates.rulings import case_of, pending_on_results
-from uec_rag.retrieval.hits import Result, SearchResult, read_by_model
 from uec_rag.retrieval.query import Options
+from uec_rag.retrieval.results import Result, SearchResult, read_by_model
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.filters import all_of, check_tenant
 

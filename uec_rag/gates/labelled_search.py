@@ -17,7 +17,7 @@ from uec_rag.clarify.replies import Within
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.gates.policy import Stamp
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.results import Result, SearchResult
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
 from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage

@@ -15,7 +15,7 @@ from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import Criteria, Decision, decide
 from uec_rag.confidence.model import PLAUSIBLE
 from uec_rag.gates.policy import Policy
-from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.results import Result, SearchResult
 
 _T = TypeVar("_T")
 

@@ -36,10 +36,10 @@ from uec_rag.index.save import Settings
 from uec_rag.index.saved_labels import ALL_LABELS, check_label, read_labels, write_label
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.hits import Result, SearchResult, is_read_by_model, without_findings
 from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.rankings import Method, method_of
-from uec_rag.retrieval.results import ask_vector, log_decisions, search_queries
+from uec_rag.retrieval.results import Result, SearchResult, is_read_by_model, without_findings
+from uec_rag.retrieval.search import ask_vector, log_decisions, search_queries
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages, Searched, Store
 from uec_rag.stores.candidates import saved_store
 from uec_rag.stores.filters import all_of, check_tenant, matching, parse

@@ -1,6 +1,6 @@
 """Conversion between LangChain's types and ours: documents, messages, options, embeddings.
 
-The keys that a hit's document gets are made in `uec_rag.retrieval.hits`.
+The keys that a hit's document gets are made in `uec_rag.retrieval.results`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
+from uec_rag.retrieval.results import HitMetadata, as_json, own_metadata
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage, content_id

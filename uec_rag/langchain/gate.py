@@ -63,8 +63,8 @@ from uec_rag.langchain.conversion import (
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.hits import HitMetadata, own_metadata
 from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.results import HitMetadata, own_metadata
 from uec_rag.stores.source import SourceStore
 
 

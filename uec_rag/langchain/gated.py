@@ -37,7 +37,7 @@ from uec_rag.langchain.conversion import (
     turns,
     with_limits,
 )
-from uec_rag.retrieval.hits import read_by_model, tell
+from uec_rag.retrieval.results import read_by_model, tell
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -236,13 +236,13 @@ class _SearchTool(StructuredTool):
 
     def run(self, tool_input: str | dict[str, Any], *arguments: Any, **call: Any) -> Any:  # noqa: ANN401
         """Run the tool, with the options of a program."""
-        tool, asked = self._with_options(tool_input, call)
-        return StructuredTool.run(tool, asked, *arguments, **call)
+        tool, request = self._with_options(tool_input, call)
+        return StructuredTool.run(tool, request, *arguments, **call)
 
     async def arun(self, tool_input: str | dict[str, Any], *arguments: Any, **call: Any) -> Any:  # noqa: ANN401
         """Run the tool, with the options of a program."""
-        tool, asked = self._with_options(tool_input, call)
-        return await StructuredTool.arun(tool, asked, *arguments, **call)
+        tool, request = self._with_options(tool_input, call)
+        return await StructuredTool.arun(tool, request, *arguments, **call)
 
     def _with_options(
         self, tool_input: str | dict[str, Any], call: dict[str, Any]
@@ -299,16 +299,16 @@ def retriever_tool(
     def search(
         query: str, config: RunnableConfig, options: Mapping[str, Any] = MappingProxyType({})
     ) -> tuple[str, Gated]:
-        one, call = ready(options)
+        runnable, call = ready(options)
         with read_by_model():
-            return _reply(query, one.invoke(query, config, **call))
+            return _reply(query, runnable.invoke(query, config, **call))
 
     async def asearch(
         query: str, config: RunnableConfig, options: Mapping[str, Any] = MappingProxyType({})
     ) -> tuple[str, Gated]:
-        one, call = ready(options)
+        runnable, call = ready(options)
         with read_by_model():
-            return _reply(query, await one.ainvoke(query, config, **call))
+            return _reply(query, await runnable.ainvoke(query, config, **call))
 
     return _SearchTool(
         name=name,

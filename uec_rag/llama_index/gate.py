@@ -43,8 +43,8 @@ from uec_rag.gates.gate import Gate, check_gate
 from uec_rag.gates.rulings import Pending
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
 from uec_rag.llama_index.refusals import leave_out_refusals, response_of
-from uec_rag.retrieval.hits import KEY, read_by_model
 from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.results import KEY, read_by_model
 
 
 class _EngineOptions(TypedDict, total=False):

@@ -35,8 +35,8 @@ from uec_rag.base.text import QUESTION_KEYS, questions_in
 from uec_rag.clarify.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.hits import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
+from uec_rag.retrieval.results import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
 from uec_rag.stores.passage import Passage, make_passages, with_questions

@@ -27,7 +27,7 @@ from llama_index.core.query_engine import (
 from llama_index.core.response_synthesizers import TreeSummarize
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
-from uec_rag.retrieval.hits import KEY
+from uec_rag.retrieval.results import KEY
 
 _join, _ajoin = router_query_engine.combine_responses, router_query_engine.acombine_responses
 

@@ -1,12 +1,12 @@
 """One search, from questions to their results.
 
-In the order of a query: `query`, `spelling`, `rankings` of phrasings, `results` with a decision on
-their `hits`; `diversity` chooses some that differ.
+`search` asks a `query`: its words in the index's `spelling`, the `rankings` of its phrasings, and
+the decision; what comes out are `results`. `diversity` chooses some hits that differ.
 """
 
 from importlib import import_module
 
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 
 __all__ = ["SearchResult"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ top_k         finds the columns with the highest s_hat, and which of them have t
 features_of   computes what the confidence in each question's hits is estimated from
 judge         estimates it
 
-From there on, all is about one question: `uec_rag.retrieval.results` decides.
+From there on, all is about one question: `uec_rag.retrieval.search` decides.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Block:
     leading : list of K arrays with n rows
         The highest similarities of each block to a passage.
     disagreement : array, shape (n, m)
-        As in `uec_rag.retrieval.hits.Hit`.
+        As in `uec_rag.retrieval.results.Hit`.
     coefficients : array, shape (n, K)
         Those of the blocks.
     of_encoders : array, shape (n, E)

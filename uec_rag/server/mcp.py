@@ -25,7 +25,7 @@ from uec_rag.base import __version__
 from uec_rag.base.checks import visible
 from uec_rag.base.loops import beside
 from uec_rag.index import Retriever
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.results import Result
 from uec_rag.server import errors, schemas
 from uec_rag.stores.base import Filter
 from uec_rag.stores.passage import Passage

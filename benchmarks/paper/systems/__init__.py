@@ -14,7 +14,7 @@ from uec_rag.base.similarity import moments, probit
 from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.results import SearchResult
 
 
 class NotApplicable(TypeError):
