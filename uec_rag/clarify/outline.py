@@ -155,10 +155,15 @@ class Outline:
         self.mass = np.exp(logits - logits.max())
 
     @cached_property
-    def overlaps(self) -> bool:
-        """False if no text has the end of another, as nearly everywhere."""
-        whole, ends = "\n".join(self.texts), (text.rstrip() for text in self.texts)
-        return any(whole.count(end[-_SHORTEST_OVERLAP:]) > 1 for end in ends if end)
+    def overlaps(self) -> set[tuple[int, int]]:
+        """The pairs of hits of which one has the end of the other's text, both ways round."""
+        whole, pairs = "\n".join(self.texts), set[tuple[int, int]]()
+        for row, text in enumerate(self.texts):
+            end = text.rstrip()[-_SHORTEST_OVERLAP:]
+            if end and whole.count(end) > 1:  # as of nearly none
+                places = [at for at, body in enumerate(self.texts) if at != row and end in body]
+                pairs |= {pair for at in places for pair in ((row, at), (at, row))}
+        return pairs
 
     def below(self, rows: Sequence[int], depth: int = 0) -> Node:
         """Return the node of some hits, which have names of this depth in common.
@@ -209,6 +214,8 @@ class Outline:
         says twice as much of the question as the remainder of one of the two.
         """
         for place in part:
+            if (row, place) not in self.overlaps:
+                continue
             if len({self.titles[row], self.titles[place]} - {""}) > 1:
                 continue  # which tell what each is about
             texts = [" ".join(self.texts[at].split()) for at in (row, place)]
