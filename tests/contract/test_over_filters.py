@@ -158,7 +158,16 @@ def ivf():
 
 LANGCHAIN = {
     "InMemory": (nested, lambda: InMemoryVectorStore(Member())),
-    "Chroma": (deep, lambda: Chroma("texts", Member(), client=empty_chroma())),
+    # Its graph is searched whole: else it now and then misses one of a tenant's few passages.
+    "Chroma": (
+        deep,
+        lambda: Chroma(
+            "texts",
+            Member(),
+            client=empty_chroma(),
+            collection_metadata={"hnsw:search_ef": 2000, "hnsw:construction_ef": 2000},
+        ),
+    ),
     "Qdrant": (nested, lambda: QdrantVectorStore(qdrant(), "texts", Member())),
     "Qdrant with whole ids": (nested, with_whole_ids),
     "FAISS": (nested, lambda: in_faiss(faiss.IndexFlatL2(16))),
