@@ -14,6 +14,7 @@ from uec_rag.questions.languages import (
     ENGLISH,
     language_of,
     languages_of_words,
+    listed,
     split_phrases,
     tables,
 )
@@ -22,20 +23,19 @@ _NEAR, _APART = 12, 3  # characters and words that are looked at beside a short 
 _SMALL = 2  # letters of names that no comma joins without a capital
 _MARKS = frozenset("-–—/&+|,")
 _JOINT = regex.compile(r"\.?\s?([-–—/&+|,]|\p{L}+)\s?(\p{L}+\s)?")
-_NUMBER = regex.compile(
-    r"\.?\s?[,:|]?\s?(?:(?:from|at|ab|um|von|de|à|dalle|das)\s)?\d", regex.IGNORECASE
-)
-_PART_OF_DAY = regex.compile(
-    r"\s(?:morning|noon|afternoon|evening|night|(?:opening )?hours|früh|vormittag|mittag|nachmittag"
-    r"|abend|matin|après-midi|soir)s?\b",
-    regex.IGNORECASE,
-)
+
+
+def _words(key: str) -> str:
+    """Return an expression of the words under a key in the tables of all languages."""
+    return f"(?:{'|'.join(map(regex.escape, listed(key, table='calendar')))})"
+
+
+_NUMBER = regex.compile(rf"\.?\s?[,:|]?\s?(?:{_words('before_hours')}\s)?\d", regex.IGNORECASE)
+_PART_OF_DAY = regex.compile(rf"\s{_words('parts_of_day')}s?\b", regex.IGNORECASE)
 _BEFORE_ITEM = tuple(",;|(\n")  # of a list that has other days
 _FIELD, _FIELD_END = regex.compile(r"[:|]\s?\Z"), regex.compile(r"\s?(?:[|,;\n]|\Z)")
 _HOURS = regex.compile(
-    rf"{_NUMBER.pattern}\d?(?:[:.h]\d\d)?\s?"
-    r"(?:[-–—/]|(?:to|until|till|bis|à|a|al|до|uhr|h|am|pm)\b)",
-    regex.IGNORECASE,
+    rf"{_NUMBER.pattern}\d?(?:[:.h]\d\d)?\s?(?:[-–—/]|{_words('joins_hours')}\b)", regex.IGNORECASE
 )
 _DAY_OF_MONTH = regex.compile(r"\d(?:st|nd|rd|th|\.|º)?\s?(?:of |de )?\Z")
 _ENDS, _OPENS = tuple(".!?:\n"), " \t\"'“„«(*_>"  # of a sentence; what one begins with
