@@ -219,9 +219,9 @@ def statements(openness: Openness) -> float:
 
 
 def untold(openness: Openness) -> float:
-    """Return whether to ask which is meant would be in vain, since what is meant is not there.
+    """Return whether to ask which is meant would be in vain, since what is meant may not be there.
 
-    A question that a family answers as well as its members, which it leaves out, may be asked back.
+    A family is asked about all the same if the question names nothing in place of its members.
     """
     alike = openness.comparison.words.family
     may_ask = alike is not None and alike.is_vague and not half(openness.comparison)

@@ -162,6 +162,11 @@ def in_place_of(hit: NodeWithScore, parts: Sequence[NodeWithScore]) -> list[Node
     ]
 
 
+def first_of_each(hits: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """Return hits without those whose node is there before."""
+    return [*{hit.node.node_id: hit for hit in reversed(hits)}.values()][::-1]
+
+
 def _without_findings(hit: BaseNode, kind: type[BaseNode]) -> BaseNode:
     return kind.model_construct(**dict(hit) | {"metadata": as_json(own_metadata(hit.metadata))})
 

@@ -37,6 +37,7 @@ from uec_rag.index.first_fit import FitMode
 from uec_rag.llama_index.nodes import (
     Tenant,
     embedded_text,
+    first_of_each,
     hits,
     in_place_of,
     metadata_filters,
@@ -394,7 +395,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         for hit in nodes:
             parts = super()._handle_recursive_retrieval(query_bundle, [hit])
             objects += in_place_of(hit, parts)
-        return [*{hit.node.node_id: hit for hit in reversed(objects)}.values()][::-1]
+        return first_of_each(objects)
 
     async def _ahandle_recursive_retrieval(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
@@ -403,7 +404,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         for hit in nodes:
             parts = await super()._ahandle_recursive_retrieval(query_bundle, [hit])
             objects += in_place_of(hit, parts)
-        return [*{hit.node.node_id: hit for hit in reversed(objects)}.values()][::-1]
+        return first_of_each(objects)
 
     def _arguments(
         self, query_bundle: QueryBundle, messages: Sequence[ChatMessage]
