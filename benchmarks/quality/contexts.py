@@ -68,15 +68,15 @@ class Asked(NamedTuple):
         )
 
 
-def statements(uec: UEC) -> Iterator[Asked]:
-    """The questions over our own statements."""
+def statements(uec: UEC, name: str = "statements") -> Iterator[Asked]:
+    """The questions over our own statements, or over "names" that these have or have not."""
     wants = {"nothing": "abstain", "vague": "clarify"}
-    for corpus in json.loads((TABLES / "statements.json").read_text(encoding="utf-8")):
+    for corpus in json.loads((TABLES / f"{name}.json").read_text(encoding="utf-8")):
         index = index_of(uec, numbered(corpus["texts"]))
         for row in corpus["questions"]:
             right = [{*map(str, row["right"])}]
             action = wants.get(row["kind"], "answer")
-            yield Asked("statements", corpus["set"], index, row["q"], action, right)
+            yield Asked(name, corpus["set"], index, row["q"], action, right)
 
 
 def shared(uec: UEC, folder: Path) -> Iterator[Asked]:
@@ -100,7 +100,7 @@ def shared(uec: UEC, folder: Path) -> Iterator[Asked]:
 
 def handbooks(uec: UEC, folder: Path) -> Iterator[Asked]:
     """The questions of DATA/handbooks, and contexts made of them: double ones, headings apart."""
-    for path in sorted((folder / "handbooks").iterdir()):
+    for path in sorted(filter(Path.is_dir, (folder / "handbooks").iterdir())):
         passages, rows = passages_of(read_folder(path / "docs")), _read(path / "questions.json")
         index, ids = index_of(uec, passages), defaultdict[str, set[str]](set)
         for passage in passages:
@@ -256,7 +256,7 @@ def manuals(uec: UEC, folder: Path) -> Iterator[Asked]:
 def every(data: Path, folder: Path | None = None) -> list[Asked]:
     """All questions of DATA, of the contexts, and of a folder of manuals if there is one."""
     uec = shipped()
-    asked = [*statements(uec), *shared(uec, data), *handbooks(uec, data)]
+    asked = [*statements(uec), *statements(uec, "names"), *shared(uec, data), *handbooks(uec, data)]
     for context in (variants, people, follow_ups, steps, unfitted):
         asked += context(uec)
     return [*asked, *manuals(uec, folder)] if folder else asked

@@ -26,7 +26,7 @@ from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
 from uec_rag.clarify import readings
 from uec_rag.confidence.model import WORDS
-from uec_rag.evidence import EVIDENCE, Words, family, table
+from uec_rag.evidence import EVIDENCE, Words, absence, family, table
 from uec_rag.evidence.table import Row
 from uec_rag.questions import grammar, user_messages
 from uec_rag.retrieval import search, spelling
@@ -38,6 +38,7 @@ _PARTS: dict[str, Sequence[object]] = {
     "outside": [table.outside, Words.folder_names],
     "lacks_word": [table.lacks_word, table.Comparison.lacks],
     "family": [table.family, family],
+    "unheard": [table.unheard, absence],
     "order": [table.order, Words.leaves_order],
     "goal": [table.goal, Words.lacks_goal],
     "halves": [grammar.parts_of, grammar.possible_parts, search.cover],

@@ -1,10 +1,13 @@
 """What no passage states is not answered, and what one states in another form is."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.helpers import index_of
 from uec_rag import UEC
-from uec_rag.evidence.words import as_written
+from uec_rag.evidence.absence import as_written
 
 WARDS = [
     "Ward 3 is open to visitors from 2 pm to 4 pm.",
@@ -29,7 +32,7 @@ def wards():
     ("question", "lacking"),
     [
         ("What does version 3.3.0 add?", ("3.3.0",)),
-        ("Is Ward 9 open to visitors?", ("9",)),
+        ("Is Ward 9 open to visitors?", ("Ward 9",)),
     ],
 )
 def test_a_number_that_none_of_a_family_has_ends_an_answer(wards, question, lacking):
@@ -38,9 +41,74 @@ def test_a_number_that_none_of_a_family_has_ends_an_answer(wards, question, lack
     assert (decision.lacking, decision.suggestions) == (lacking, ())
 
 
-def test_a_name_that_no_passage_has_ends_no_answer_outside_of_a_family(wards):
-    decision = wards.search(["How do I change my password in Zorbex?"])[0].decision
-    assert (decision.action, decision.lacking) == ("answer", ("Zorbex",))
+NAMES = json.loads(Path("benchmarks/quality/questions/names.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("corpus", NAMES, ids=lambda corpus: corpus["set"])
+def test_nobody_is_answered_about_a_name_that_no_passage_has(corpus):
+    index = index_of(UEC(), corpus["texts"])
+    absent = [row["q"] for row in corpus["questions"] if row["kind"] == "nothing"]
+    there = [row["q"] for row in corpus["questions"] if row["kind"] == "plain"]
+    assert "answer" not in [decision.action for decision in index.search(absent).decisions]
+    found = index.search(there)
+    assert [decision.lacking for decision in found.decisions] == [()] * len(there)
+    assert sum(decision.action == "answer" for decision in found.decisions) >= len(there) - 1
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "name"),
+    [
+        ("How much does the Nixon D850 cost?", "The Nixon D750 costs 900 euros.", "D850"),
+        ("Is Java 21 required?", "Java 17 is required.", "Java 21"),
+        ("Does line 9 of the tram run all night?", "Line 7 of the tram runs all night.", "9"),
+        ("Is Ubuntu 24.04 supported?", "Ubuntu 22.04 is supported.", "Ubuntu 24.04"),
+        ("Is the shop closed on Mondays?", "The shop is closed on Sundays.", "Mondays"),
+        ("Who won the prize in 2021?", "Maria Silva won the prize in 2019.", "2021"),
+        ("Is Swift covered in chapter 4?", "Objective-C is covered in chapter 4.", "Swift"),
+    ],
+)
+def test_a_reason_tells_the_name_that_no_passage_has(question, text, name):
+    decision = index_of(UEC(), [text, *WARDS]).search([question])[0].decision
+    assert (decision.code, decision.lacking) == ("uncertain", (name,))
+    assert f'"{name}"' in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Do I get my refund within 20 days?", "Refunds are paid within 14 days."),
+        ("Can I borrow 3,000 euros without a guarantor?", "Loans up to 5,000 euros need none."),
+        ("Does it run on Python 3.11?", "It runs on Python 3.9 or later."),
+        ("Is Windows 11 supported?", "Windows 10 and 11 are supported."),
+        ("Does section 5 deal with refunds?", "Sections 3 to 7 deal with refunds."),
+        ("When did the Germans join the union?", "Germany joined the union in 1957."),
+        ("Does the UN pay for the clinic?", "The United Nations pays for the clinic."),
+        ("Is the office open on Thursday?", "The office is open from Monday to Friday."),
+        ("Is the pool open in July?", "The pool is open from May to September."),
+        ("Is the museum open on Tuesday?", "The museum is open every day."),
+        ("How do I reset the PIN on my MacBook?", "To reset the PIN, open the settings."),
+        ("Does Professor Weber lead the team?", "Prof. Hanna Weber leads the team."),
+        ("Does a ticket cost 12 EUR?", "A ticket costs 12 euros."),
+    ],
+)
+def test_what_is_no_such_name_is_not_told(question, text):
+    assert index_of(UEC(), [text]).search([question])[0].decision.lacking == ()
+
+
+def test_a_tenant_has_not_heard_of_the_names_of_others():
+    index = index_of(
+        UEC(), ["Iran is a member.", "Iraq is a member."], ["a", "b"], [{"t": 1}, {"t": 2}]
+    )
+    decision = index.search(["Is Iraq a member?"], tenant={"t": 1})[0].decision
+    assert (decision.action, decision.lacking) == ("abstain", ("Iraq",))
+    assert index.search(["Is Iraq a member?"], tenant={"t": 2})[0].decision.action == "answer"
+
+
+def test_a_value_that_a_follow_up_exchanges_is_among_all():
+    index = index_of(UEC(), ["Orders to all countries take nine days.", *WARDS])
+    before = ["How long do orders to Malta take?"]
+    decision = index.search(["And to Cyprus?"], history=[before])[0].decision
+    assert decision.lacking == ()
 
 
 @pytest.mark.parametrize(

@@ -49,12 +49,15 @@ class Comparison:
         By how much the first hit is nearer than the second, as a share of its similarity.
     is_learned : bool
         False if the ensemble has no fit.
+    unheard : tuple of str
+        The names of the question that no passage has, see `uec_rag.evidence.absence`.
     """
 
     words: Words
     logits: FloatArray
     gap: float = 1.0
     is_learned: bool = True
+    unheard: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -196,6 +199,11 @@ def family(comparison: Comparison) -> float:
     return float(alike.operates or advance <= learned["least"])
 
 
+def unheard(comparison: Comparison) -> float:
+    """Return whether the question has a name that no passage has: the nearest is another's."""
+    return float(bool(comparison.unheard))
+
+
 def order(comparison: Comparison) -> float:
     """Return whether the first hit is the step before or after the one that is asked for."""
     return float(comparison.words.leaves_order)
@@ -320,6 +328,13 @@ EVIDENCE = (
         family,
         *(-1, "families", "variants"),
         "against it: nothing tells which of several hits alike is meant",
+    ),
+    Row(
+        "unheard",
+        "meant",
+        unheard,
+        *(-1, "families", "names"),
+        "against it: no passage has a name that the question has",
     ),
     Row(
         "order",

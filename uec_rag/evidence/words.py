@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +16,6 @@ from uec_rag.base.counts import idf
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import (
     FUNCTION_WORDS,
-    HAS_SPACELESS,
     QUESTION_KEYS,
     SOURCE_KEYS,
     WORD,
@@ -32,11 +30,7 @@ from uec_rag.base.text import (
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import (
-    NOT_ENGLISH,
-    find_dates,
-    find_values,
     in_one_form,
-    writing_of,
 )
 from uec_rag.evidence.family import (
     Family,
@@ -57,13 +51,6 @@ _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
 _NEAR = 0.3  # of a question's content, which questions beside a passage are enough for
 # The halves of a contraction, and what an apostrophe joins to a name, which are no words.
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
-# What stands between spaces, without the marks around it.
-_CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
-_CLAUSE_END = regex.compile(
-    r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
-)
-_ASKS = tuple("?？؟")
-_POSSESSIVE = regex.compile(r"['’]s\Z")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
@@ -84,6 +71,8 @@ class Words:
         The number of passages by which words are rare.
     are_counted : bool
         Whether an encoder counts words; without one, they are evidence of readings alone.
+    are_all : bool
+        Whether they are counted among all passages, or those of a tenant, and not candidates alone.
     family : Family or None
         The hits like the first one, if the question does not say which of these it means.
     tables_beside : sequence of m mappings of str to float
@@ -97,6 +86,7 @@ class Words:
     idf: Mapping[str, float]
     size: int
     are_counted: bool = True
+    are_all: bool = True
     family: Family | None = None
     tables_beside: Sequence[Mapping[str, float]] = ()
 
@@ -255,36 +245,6 @@ class Words:
         pairs = pairwise(split_words(hit.with_source.casefold()))
         return target == {number for _, number in quantities} and quantities.isdisjoint(pairs)
 
-    @cached_property
-    def _strangers(self) -> list[str]:
-        """The content words that no passage has."""
-        if not self.are_counted:
-            return []
-        limit = idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6
-        return [word for word, rarity in self.content.items() if rarity >= limit]
-
-    @cached_property
-    def absentees(self) -> tuple[str, ...]:
-        """The names of the question, or what none of a family has, that no passage at all has.
-
-        They are spelled as in the question, see `as_written`, and stand in the part of it that
-        asks, see `asking_clause`: who has an iPhone may change any password. A number with the unit
-        of one in the first hit is none: that a pass costs 25 euros is what somebody heard.
-        """
-        phrasing = self.phrasing  # a language without a table counts as English, "Vad" as a name
-        if phrasing.language == ENGLISH and writing_of(phrasing.text) == NOT_ENGLISH:
-            return ()
-        names = self.names if self.family is None else {*self.family.missing}
-        absent = {
-            word
-            for word in self._strangers
-            if word in names
-            and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
-        }
-        if absent:
-            absent -= _equivalents(phrasing.text, self.hits[0].text, phrasing.language)
-        return as_written(asking_clause(phrasing.text, phrasing.language), absent) if absent else ()
-
     @property
     def of_first(self) -> float:
         """The share of its content words that the first hit has; 1 if it has no content words."""
@@ -351,77 +311,6 @@ def contractions(text: str) -> set[str]:
     folded = text.casefold()
     parts = {part for pair in _CONTRACTED.findall(folded) for part in WORD.findall(pair)}
     return parts.difference(WORD.findall(_CONTRACTED.sub(" ", folded)))
-
-
-def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
-    """Return what a question has of some of its words, each once, in its order.
-
-    Words are parts of what people write: of a date, of a name with a hyphen or an apostrophe.
-
-    Examples
-    --------
-    >>> as_written("Did O'Brien leave on 5 March 2025?", {"Brien", "O", "20250305"})
-    ("O'Brien", '5 March 2025')
-    >>> as_written("Is Anna's Wi-Fi (E05) on?", {"Anna", "WiFi", "E05", "05"})
-    ('Anna', 'Wi-Fi', 'E05')
-    """
-    clean, spans = question, list[tuple[int, str]]()
-    forms = [(date.span(), date[0]) for date in find_dates(question)]
-    forms += [((start, end), form) for start, end, form in find_values(question) if form.strip()]
-    for (start, end), form in forms:
-        if not {*lexical.split_words(form)}.isdisjoint(words):
-            spans.append((start, question[start:end]))
-        clean = clean[:start] + " " * (end - start) + clean[end:]
-    for chunk in _CHUNK.finditer(clean):
-        if HAS_SPACELESS.search(chunk[0]):
-            places = ((chunk[0].find(word), word) for word in words)
-            spans += [(chunk.start() + at, word) for at, word in places if at >= 0]
-        elif not {*lexical.split_words(chunk[0])}.isdisjoint(words):
-            spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
-    return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
-
-
-def asking_clause(question: str, language: str = ENGLISH) -> str:
-    """Return the clauses of a text that ask, if some of it does not.
-
-    Examples
-    --------
-    >>> asking_clause("I have an iPhone, how do I change my password?")
-    'how do I change my password?'
-    >>> asking_clause("The tablet?")
-    'The tablet?'
-    """
-    clauses = [*filter(None, _CLAUSE_END.split(question))]
-    asks = matcher("wh", language, "operators")
-    asking = [clause for clause in clauses if asks.search(clause)]
-    asking = asking or [clause for clause in clauses if clause.rstrip().endswith(_ASKS)]
-    return " ".join(map(str.strip, asking)) if asking else question
-
-
-def _equivalents(question: str, text: str, language: str) -> set[str]:
-    """Return the words of a question that a text has otherwise.
-
-    They are numbers in words, numbers before a word that is behind another number, and words of
-    which it has an abbreviation by the first and the last letter, "St" of "Saint".
-    """
-    tokens = tokens_of(text, language)
-    numbers = {token.number for token in tokens} - {""}
-    units = {token.behind for token in tokens if token.number} - {""}
-    texts = (token.text.casefold() for token in tokens if token.says)
-    short = [text for text in texts if text.isalpha() and len(text) in (2, 3)]
-    return {
-        token.text
-        for token in tokens_of(question, language)
-        if (token.number and (token.number in numbers or token.behind in units))
-        or any(_is_contraction(abbreviation, token.text.casefold()) for abbreviation in short)
-    }
-
-
-def _is_contraction(short: str, word: str) -> bool:
-    """Return whether letters are the first, some and the last of a longer word, in their order."""
-    letters = iter(word)
-    is_part = len(word) > len(short) + 1 and all(letter in letters for letter in short)
-    return is_part and (short[0], short[-1]) == (word[0], word[-1])
 
 
 @lru_cache(4096)

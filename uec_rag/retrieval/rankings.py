@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import attrgetter
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.evidence.absence import unheard_names
 from uec_rag.evidence.family import family_of
 from uec_rag.evidence.table import OF_HITS, OPEN, Comparison, Openness, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
@@ -354,7 +355,10 @@ def find_block(
         [*map(hits.__getitem__, at.tolist())] for hits, at in zip(passages, firsts, strict=True)
     ]
     size = repeat(view.corpus_size)
-    words = [*map(_words_of, phrasings, range(len(phrasings)), near_hits, repeat(terms), size)]
+    is_listed = not isinstance(store, CandidateStore) or store.vocabulary is not None
+    are_all = is_listed or view.corpus_size > len(view)
+    rows = range(len(phrasings))
+    words = [*map(_words_of, phrasings, rows, near_hits, repeat(terms), size, repeat(are_all))]
     return Block(
         method=method,
         phrasings=phrasings,
@@ -476,6 +480,7 @@ def _words_of(
     hits: Sequence[Passage],
     terms: Sequence[tuple[Terms, LookedUp, Sequence[FloatArray]]],
     size: int,
+    are_all: bool,
 ) -> Words:
     """Find which words of a question its different hits have, and what each adds.
 
@@ -506,7 +511,8 @@ def _words_of(
                     if share < 1:
                         tables[at][word] = amount * (1 - share)
     family = family_of(phrasing.text, [hit.text for hit in hits[:READ]], phrasing.language)
-    return Words(phrasing, hits, tables, rarity, size, family=family, tables_beside=tables_beside)
+    extra: dict[str, Any] = {"are_all": are_all, "family": family, "tables_beside": tables_beside}
+    return Words(phrasing, hits, tables, rarity, size, **extra)
 
 
 def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[float]]]:
@@ -539,7 +545,7 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, is_learned = logits[row] / model.temperature, not model.standardised
-        comparison = Comparison(block.words[row], scaled, gap, is_learned)
+        comparison = Comparison(of_words, scaled, gap, is_learned, unheard_names(of_words))
         comparisons.append(comparison)
         evidence.append([])
         for piece in OF_HITS:

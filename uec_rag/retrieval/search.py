@@ -36,6 +36,7 @@ from uec_rag.confidence.model import (
     log_odds,
 )
 from uec_rag.ensemble.uec import UEC
+from uec_rag.evidence.absence import absentees
 from uec_rag.evidence.table import OPEN, Explanation
 from uec_rag.questions.languages import Code, function_words, sentence
 from uec_rag.questions.phrasing import HALVES, Phrasing
@@ -424,6 +425,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     # others of a family may be another name for one, where similarity tells which.
     is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
     is_counted = is_exact and size == ranking.words.size and not is_told
+    unheard = ranking.comparison.unheard if ranking.words.are_all else ()
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
     # What is near by its question alone may be the answer, and is handed over.
     has_questions = bool(ranking.words.tables_beside)
@@ -442,7 +444,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         searched_as=phrasing.text if is_changed else "",
         language=language,
         closest=tuple(closest),
-        lacking=ranking.words.absentees if is_counted else (),
+        lacking=absentees(ranking.words, unheard) if is_counted else unheard,
         caveat=method.caveat_in(language),
     )
     alike = min(len(family), HANDED) if is_read and not offered else 0

@@ -26,7 +26,7 @@ _LETTER = {vowel: letter for letter, vowel in _VOWEL.items()}
 _UMLAUT = regex.compile("[äöüÄÖÜ]")
 # How an umlaut is written without its letter, but not the "ue" of "neue" and "Quelle".
 _TRANSCRIBED = regex.compile(r"(?<![aeoq])(?:[aou]e)", regex.IGNORECASE)
-_LONG, _MOST_UMLAUTS = 4, 3
+_LONG, _LONG_NAME, _MOST_UMLAUTS = 4, 5, 3
 _DIGIT = regex.compile(r"\d")
 _MOST_SPELLED = 8  # words of a question that are looked up in other spellings
 _TITLE = 3  # words that say something, of a text that may be a title in capitals
@@ -55,7 +55,7 @@ def spell(queries: Sequence[Query], view: View, rarity: Rarity | None = None) ->
     """Note how the words of questions are written in a view, where it has them in another way.
 
     For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
-    name, or for a word that an encoder knows, in a form of it: "bake" is no "base". Of a date, the
+    name or a word that an encoder knows, in a form of it: "bake" is no "base". Of a date, the
     day that passages have is spelled out. What asks nothing stays as it is.
 
     `rarity`: see `UEC.rarity`.
@@ -79,14 +79,21 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if not unknown and not _DIGIT.search(text):  # as of dates
         return query
     german = sorted(word for word in unknown if _UMLAUT.search(word) or _TRANSCRIBED.search(word))
+    names = set[str]()
     if unknown:
         is_english = query.language == ENGLISH
-        unknown -= names_in(form, words, english=is_english) | {*filter(is_abbreviation, words)}
+        names = names_in(form, words, english=is_english) & unknown
+        unknown -= {*filter(is_abbreviation, words)}.union(
+            name for name in names if not _may_be_mistyped(name, rarity)
+        )
     if rarity is not None:
         unknown -= {word for word in unknown if _is_known(word, rarity)}
     if query.language == ENGLISH and len(words) < _TITLE:
         unknown -= {word for word in words[1:] if word[0].isupper()}
     pairs = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
+    for name in names.intersection(pairs):
+        if rarity is None or _has_forms(lexical.stem_of(pairs[name][0]), rarity):
+            del pairs[name]  # "Repars" is no "repairs"
     for word in german[:_MOST_SPELLED]:
         for form in _transcriptions(word):
             # The parts of a word keep their umlauts: "poet" is no "pot", and a plural has most.
@@ -133,6 +140,11 @@ def _known(language: str) -> frozenset[str]:
     return FUNCTION_WORDS | function_words(language)
 
 
+def _may_be_mistyped(name: str, rarity: Rarity | None) -> bool:
+    """Return whether a name is long, and none that an encoder knows: "Chicag", but not "Iraq"."""
+    return rarity is not None and len(name) >= _LONG_NAME and rarity(name.casefold()) > _WORD
+
+
 def _is_known(word: str, rarity: Rarity) -> bool:
     """Return whether an encoder knows a word as a frequent one, or in two English forms of it.
 
@@ -142,8 +154,14 @@ def _is_known(word: str, rarity: Rarity) -> bool:
     stem = text.removesuffix("e")
     if (text != stem and rarity(stem) < _WORD) or (text == stem and rarity(f"{text}s") > _WORD):
         return rarity(text) < _FREQUENT  # "folde" and "pric" have the forms of other words
+    return rarity(text) < _FREQUENT or _has_forms(text, rarity)
+
+
+def _has_forms(text: str, rarity: Rarity) -> bool:
+    """Return whether an encoder knows an English word in two forms of it."""
+    stem = text.removesuffix("e")
     forms = (f"{text}s", f"{stem}ed", f"{stem}ing", f"{stem}er")
-    return rarity(text) < _FREQUENT or sum(rarity(form) < _WORD for form in forms) > 1
+    return sum(rarity(form) < _WORD for form in forms) > 1
 
 
 def _nearest(word: str, view: View, rarity: Rarity | None) -> tuple[str, float]:

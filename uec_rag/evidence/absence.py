@@ -1,0 +1,538 @@
+"""What no passage has: the names of a question that nobody here has heard of.
+
+A word is not a name: what is absent in everyday words may stand there in others. A name is a proper
+noun, a part of a person's, a code, a number directly behind what it numbers ("Python 2"), a month
+or a day where the hit has another, or what a sign makes another thing ("C#").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import pairwise
+from operator import itemgetter
+from string import digits
+from typing import TypeAlias
+
+import numpy as np
+import regex
+
+from uec_rag.base.counts import idf
+from uec_rag.base.text import FUNCTION_WORDS, HAS_SPACELESS, SPACELESS, is_abbreviation
+from uec_rag.confidence.model import READ
+from uec_rag.encoders import lexical
+from uec_rag.encoders.writing import (
+    COUNTED,
+    LATIN,
+    NOT_ENGLISH,
+    find_dates,
+    find_values,
+    in_one_form,
+    letters_in,
+    number_dates,
+    writing_of,
+)
+from uec_rag.evidence.family import tokens_of
+from uec_rag.evidence.words import Words, names_in
+from uec_rag.questions.languages import (
+    ENGLISH,
+    MONTHS,
+    function_words,
+    joints,
+    matcher,
+    split_phrases,
+    tables,
+)
+from uec_rag.questions.phrasing import Phrasing
+
+# What stands between spaces, without the marks around it.
+_CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
+_CLAUSE_END = regex.compile(
+    r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
+)
+_ASKS, _ENDS = tuple("?？؟"), tuple(".!?:")
+_POSSESSIVE = regex.compile(r"['’]s\Z")
+# A word, a number or a code, with what a sign makes of a letter; scripts without spaces part them.
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{SPACELESS}]"
+_TOKEN = regex.compile(rf"(?V1){_LETTER}++(?:[.'’-]{_LETTER}++)*+(?:\+\+|[#+](?!\w))?")
+_SIGNED = regex.compile(r"\p{L}++[#+]++")
+_CODE = regex.compile(
+    r"(?=\D*\d)(?=[^\p{L}]*\p{L})(?!\d++(?:st|nd|rd|th|s|er|re|e|h)\Z)[\p{L}\d-]++"
+)
+_AROUND_CODE = regex.compile(r"[-_]|(?<=\d)s\Z|\Av(?=\d)")
+_VERSION = regex.compile(r"\d++(?:\.\d++)*")
+_TO = r"\s?(?:-|–|to|until|till|through|bis|à|au|a|al|até|hasta|по|至|到|から)\s?"
+_AND = r"\s?(?:,|/|&|and|or|und|oder|et|ou|y|e|o|и|和|或)\s?"
+_LATER = regex.compile(
+    r"\s?(?:\+|(?:or|and|oder|und|et|ou|y|o)\s"
+    r"(?:later|newer|above|up|higher|neuer|höher|plus|superior))"
+)
+_YEAR = regex.compile(
+    r"(?<!\w)(in|im|en|em|nel|of|for|für|pour|para|в)\s((?:19|20)\d\d)(?![\w.,-]*\d)"
+)
+_HAN_MONTH = regex.compile(r"(\d{1,2}|十?[一二三四五六七八九十])[月월](?!\d)")
+_HAN_NUMBERS = "一二三四五六七八九十"
+# Of who or what is from a country, by its endings and otherwise.
+_ENDINGS = "ian", "ean", "an", "ish", "ese", "ic", "i", "n", "y"
+_OF_COUNTRIES = """\
+danish denmark, dutch netherlands, english england, finnish finland, french france, greek greece,
+irish ireland, polish poland, scottish scotland, swiss switzerland, welsh wales"""
+Span: TypeAlias = tuple[int, int]
+"""From where to where in a text."""
+
+_FEWEST, _MOST_INITIALS = 4, 6  # letters of a name that another may be a form of; of initials
+_LONGEST_LABEL = 200  # characters of metadata that may name the product
+
+
+def absentees(words: Words, names: Sequence[str]) -> tuple[str, ...]:
+    """Return what a question has that no passage at all has: names, and what none of a family has.
+
+    It is as the question writes it, see `as_written`. `names`: see `unheard_names`.
+    """
+    phrasing, hits = words.phrasing, words.hits[:READ]
+    if words.family is None or not is_known_language(phrasing):
+        return tuple(names)
+    named = {word for name in names for word in lexical.split_words(name)}
+    absent = {
+        word
+        for word in strangers_of(words)
+        if word in words.family.missing
+        and word not in named
+        and not any(lexical.has_words(hit.with_source, [word]) for hit in hits)
+    }
+    if absent:
+        absent -= _equivalents(words)
+    clause = asking_clause(phrasing.text, phrasing.language)
+    return tuple(dict.fromkeys([*names, *as_written(clause, absent)]))
+
+
+def unheard_names(words: Words) -> tuple[str, ...]:
+    """Return the names of a question that no passage has, as it writes them.
+
+    They stand in the part of it that asks, see `asking_clause`: who has an iPhone may change any
+    password. A number with the unit of one in the first hit is none: that a pass costs 25 euros is
+    what somebody heard.
+    """
+    phrasing = words.phrasing
+    if not (words.hits and words.content and words.are_counted):
+        return ()
+    if not is_known_language(phrasing):
+        return ()
+    is_follow_up, text = phrasing.turns or phrasing.role == "carried", phrasing.text
+    every = matcher("every", phrasing.language, "names")
+    if is_follow_up and every.search(words.hits[0].text):
+        return ()  # what it goes on to is among all
+    clause, strangers = asking_clause(text, phrasing.language), strangers_of(words)
+    names, end, spans = list[str](), 0, list[Span]()
+    for find in (_proper_nouns, _codes, _numbered, _of_calendar, _signed):
+        spans += find(words, clause, strangers)
+    for start, stop in sorted({*spans}):
+        if start >= end:
+            names.append(_POSSESSIVE.sub("", clause[start:stop]))
+            end = stop
+    return tuple(dict.fromkeys(names))
+
+
+def is_known_language(phrasing: Phrasing) -> bool:
+    """Return whether a language has a table; else it counts as English, with "Vad" as a name."""
+    return phrasing.language != ENGLISH or writing_of(phrasing.text) != NOT_ENGLISH
+
+
+def strangers_of(words: Words) -> frozenset[str]:
+    """Return the content words that no passage has."""
+    if not words.are_counted:
+        return frozenset()
+    limit = idf(np.zeros(1, dtype=np.int64), words.size)[0] - 1e-6
+    return frozenset(word for word, rarity in words.content.items() if rarity >= limit)
+
+
+def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
+    """Return what a question has of some of its words, each once, in its order.
+
+    Words are parts of what people write: of a date, of a name with a hyphen or an apostrophe.
+
+    Examples
+    --------
+    >>> as_written("Did O'Brien leave on 5 March 2025?", {"Brien", "O", "20250305"})
+    ("O'Brien", '5 March 2025')
+    >>> as_written("Is Anna's Wi-Fi (E05) on?", {"Anna", "WiFi", "E05", "05"})
+    ('Anna', 'Wi-Fi', 'E05')
+    """
+    clean, spans = question, list[tuple[int, str]]()
+    forms = [(date.span(), date[0]) for date in find_dates(question)]
+    forms += [((start, end), form) for start, end, form in find_values(question) if form.strip()]
+    for (start, end), form in forms:
+        if not {*lexical.split_words(form)}.isdisjoint(words):
+            spans.append((start, question[start:end]))
+        clean = clean[:start] + " " * (end - start) + clean[end:]
+    for chunk in _CHUNK.finditer(clean):
+        if HAS_SPACELESS.search(chunk[0]):
+            places = ((chunk[0].find(word), word) for word in words)
+            spans += [(chunk.start() + at, word) for at, word in places if at >= 0]
+        elif not {*lexical.split_words(chunk[0])}.isdisjoint(words):
+            spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
+    return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
+
+
+def asking_clause(question: str, language: str = ENGLISH) -> str:
+    """Return the clauses of a text that ask, if some of it does not.
+
+    Examples
+    --------
+    >>> asking_clause("I have an iPhone, how do I change my password?")
+    'how do I change my password?'
+    >>> asking_clause("The tablet?")
+    'The tablet?'
+    """
+    clauses = [*filter(None, _CLAUSE_END.split(question))]
+    asks = matcher("wh", language, "operators")
+    asking = [clause for clause in clauses if asks.search(clause)]
+    asking = asking or [clause for clause in clauses if clause.rstrip().endswith(_ASKS)]
+    return " ".join(map(str.strip, asking)) if asking else question
+
+
+def _equivalents(words: Words) -> set[str]:
+    """Return the words of a question that the first hit has otherwise.
+
+    They are numbers in words, numbers before a word that is behind another number, and words of
+    which one is the other's abbreviation by the first and the last letter, "St" of "Saint".
+    """
+    language = words.phrasing.language
+    tokens = tokens_of(words.hits[0].text, language)
+    numbers = {token.number for token in tokens} - {""}
+    units = {token.behind for token in tokens if token.number} - {""}
+    texts = [token.text.casefold() for token in tokens if token.says]
+    return {
+        token.text
+        for token in tokens_of(words.phrasing.text, language)
+        if (token.number and (token.number in numbers or token.behind in units))
+        or any(_is_contraction(*sorted((text, token.text.casefold()), key=len)) for text in texts)
+    }
+
+
+def _is_contraction(short: str, word: str) -> bool:
+    """Return whether letters are the first, some and the last of a longer word, in their order."""
+    if not (1 < len(short) < min(_FEWEST, len(word) - 1) and short.isalpha()):
+        return False
+    letters = iter(word)
+    is_part = all(letter in letters for letter in short)
+    return is_part and (short[0], short[-1]) == (word[0], word[-1])
+
+
+def _proper_nouns(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+    """Find the proper nouns of a text that no passage has."""
+    language, question = words.phrasing.language, words.phrasing.text
+    strangers = frozenset(word for word in strangers if not any(map(str.isdigit, word)))
+    if not strangers or question.isupper():
+        return
+    script = letters_in(question)
+    # In German, any noun has a capital.
+    has_capitals = language != "de" and script == LATIN
+    names = names_in(in_one_form(question), words.content, english=has_capitals) | words.capitals
+    if language == "de":
+        names |= {*_nouns_in_place(words, text)}
+    if script not in (LATIN, None):
+        names |= {word for word in strangers if letters_in(word) == LATIN}
+    absent = {*strangers & names}
+    for word in strangers & names:
+        if _has_name(words, text, word):
+            absent.remove(word)
+    if absent:
+        absent -= _equivalents(words)
+    there = _capitalised(words.hits[0].text)
+    for match in _TOKEN.finditer(text) if absent else ():
+        parts = [part for part in match[0].split("-") if len(part) >= _FEWEST]
+        is_kind = "-" in match[0] and not there.isdisjoint(parts)  # of what is there
+        if not is_kind and not absent.isdisjoint([match[0], *lexical.split_words(match[0])]):
+            yield match.span()
+
+
+def _has_name(words: Words, text: str, name: str) -> bool:
+    """Return whether a name is no stranger: in another form, a unit, the asker's, the product's."""
+    hits, language = words.hits[:READ], words.phrasing.language
+    before = text[: text.find(name)].split()[-2:]
+    if any(map(matcher("own", language, "names").fullmatch, before)):
+        return True
+    if matcher("titles", language, "names").fullmatch(name) or name.casefold() in _calendar_words():
+        return True
+    if is_abbreviation(name) and before and before[-1][-1].isdigit():
+        return True  # a unit
+    initials = [letters for letters, parts in _initials_of(text).items() if name in parts]
+    if is_abbreviation(name) and not _names_in(hits[0].text) - _capitalised(text):
+        return True  # a word, as "TV" is, where no name may stand in its place
+    for hit in hits:
+        values = [value for value in hit.metadata.values() if isinstance(value, str)]
+        labels = " ".join(value for value in values if len(value) < _LONGEST_LABEL)
+        there = _capitalised(hit.text)
+        if lexical.has_words(f"{hit.with_source} {labels}", [name]):
+            return True
+        if not there.isdisjoint(initials) or name in _initials_of(hit.text):
+            return True
+        if any(is_form(name.casefold(), rival.casefold()) for rival in there):
+            return True
+    return False
+
+
+def _nouns_in_place(words: Words, text: str) -> Iterator[str]:
+    """Find the German nouns that stand where the first hit has another: "nach Spanien".
+
+    Behind an article or an adjective, any noun does.
+    """
+    language, first = words.phrasing.language, words.hits[0].text
+    determiners = frozenset(tables()[language]["follow_up"]["determiners"].split())
+    tokens = [match[0] for match in _TOKEN.finditer(in_one_form(first))]
+    asked = [match[0] for match in _TOKEN.finditer(text)]
+    titles, there = matcher("titles", language, "names"), {*map(str.casefold, tokens)}
+    behind = {a.casefold() for a, b in pairwise(tokens) if b[:1].isupper() and b not in asked}
+    subject = {b.casefold() for _, b in pairwise(tokens[:3])} if tokens[:1] != asked[1:2] else set()
+    for at, (before, word) in enumerate(pairwise(asked)):
+        if not word[0].isupper() or word.casefold() in there:
+            continue
+        is_title = bool(titles.fullmatch(before)) or (
+            at > 0 and bool(titles.fullmatch(asked[at - 1])) and before[0].isupper()
+        )
+        folded = before.casefold()
+        takes_place = folded not in determiners and folded in behind and _is_link(before, language)
+        takes_place |= at == 0 and folded in subject and folded in function_words(language)
+        if is_title or takes_place:
+            yield word
+
+
+def _is_link(word: str, language: str) -> bool:
+    """Return whether a word is a preposition, or a name that another stands beside."""
+    return word[0].isupper() or word in joints(language)
+
+
+def _codes(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+    """Find the codes of a text, "X-300", that no passage has, however it parts them."""
+    if not any(any(map(str.isdigit, word)) for word in strangers):
+        return
+    hits = [_codes_in(hit.with_source) for hit in words.hits[:READ]]
+    for match in _TOKEN.finditer(text):
+        code, parts = _plain(match[0]), lexical.split_words(match[0])
+        is_value = bool(find_values(match[0]) or find_dates(match[0]))
+        is_code = bool(_CODE.fullmatch(match[0])) and not is_value
+        is_code |= match[0].count(".") > 1 and bool(_VERSION.fullmatch(match[0]))
+        if is_code and not strangers.isdisjoint(parts) and not any(code in of for of in hits):
+            yield match.span()
+
+
+def _plain(code: str) -> str:
+    """Return a code without what parts it, in the singular, and a version without its "v"."""
+    return str(_AROUND_CODE.sub("", code.casefold()))
+
+
+@lru_cache(512)
+def _codes_in(text: str) -> frozenset[str]:
+    """Return the words of a text, and each two in a row, without what parts them."""
+    tokens = [_plain(match[0]) for match in _TOKEN.finditer(text)]
+    return frozenset(tokens) | {a + b for a, b in pairwise(tokens)}
+
+
+def _numbered(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+    """Find the numbers directly behind what they number, "ward 9", that no passage has there.
+
+    A number before the unit of one in the first hit is an amount.
+    """
+    if not any(map(str.isdigit, text)) or number_dates(text) != text or in_one_form(text) != text:
+        return
+    language, hits = words.phrasing.language, words.hits[:READ]
+    small = function_words(language) | _calendar_words()
+    of_first = [token for token in tokens_of(hits[0].text, language) if token.number]
+    tokens = [*_TOKEN.finditer(text)]
+    for at, (head, number) in enumerate(pairwise(tokens)):
+        is_joined = number.start() - head.end() == 1 and _VERSION.fullmatch(number[0])
+        if not is_joined or head[0].casefold() in small or any(map(str.isdigit, head[0])):
+            continue
+        stem = lexical.stem_of(head[0], language)
+        units = {token.behind for token in of_first if token.follows != stem}
+        following = [lexical.stem_of(token[0], language) for token in tokens[at + 2 : at + 3]]
+        uses = [use for hit in hits for use in _uses_of(hit.text, stem, language)]
+        if not units.isdisjoint(following) or any(_covers(use, number[0]) for use in uses):
+            continue
+        is_name = head.start() > 0 and any(map(str.isupper, head[0]))
+        before = tokens[at - 1][0].casefold() if at else ""
+        is_noun = is_name or before in function_words(language) or any(use[2] for use in uses)
+        is_stranger = number[0] in strangers and (is_name or head[0].casefold() in COUNTED)
+        if (uses and is_noun) or is_stranger:
+            yield (head.start() if is_name else number.start()), number.end()
+
+
+@lru_cache(1024)
+def _uses_of(text: str, head: str, language: str) -> tuple[tuple[str, str, bool], ...]:
+    """Return the numbers behind a word in a text, what follows each, and whether it is a name."""
+    text, uses = in_one_form(text), list[tuple[str, str, bool]]()
+    tokens = [*_TOKEN.finditer(text)]
+    for before, number in pairwise(tokens):
+        is_behind = number.start() - before.end() == 1 and _VERSION.fullmatch(number[0])
+        if is_behind and lexical.stem_of(before[0], language) == head:
+            tail = text[number.end() : number.end() + 40]
+            uses.append((number[0], tail, before[0][0].isupper()))
+    return tuple(uses)
+
+
+def _covers(use: tuple[str, str, bool], number: str) -> bool:
+    """Return whether a number in a text, with what follows it, is or includes another."""
+    low, tail, _ = use
+    if _is_part(low, number) or (_LATER.match(tail) and _order(low) <= _order(number)):
+        return True
+    if match := regex.match(rf"{_TO}(?P<high>{_VERSION.pattern})", tail):
+        return _order(low) <= _order(number) <= _order(match["high"])
+    items = regex.match(rf"(?:{_AND}+(?P<item>{_VERSION.pattern}))+", tail)
+    return items is not None and any(_is_part(item, number) for item in items.captures("item"))
+
+
+def _is_part(number: str, rival: str) -> bool:
+    """Return whether one of two numbers begins with the other: 3.11 is of 3."""
+    parts = zip(number.split("."), rival.split("."), strict=False)
+    return all(a == b for a, b in parts)
+
+
+def _order(number: str) -> tuple[int, ...]:
+    return tuple(int(part[:9]) for part in number.split("."))
+
+
+def _of_calendar(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+    """Find the months, years and days of which the first hit has another, and no hit has it."""
+    del strangers  # June is no stranger if another passage is about June
+    language, first = words.phrasing.language, in_one_form(words.hits[0].text)
+    for kind in ("months", "days"):
+        asked = _calendar_in(text, language, kind)
+        there = _calendar_in(first, language, kind) if asked else ()
+        if not there or matcher("every", language, "names").search(first):
+            continue
+        texts = (in_one_form(hit.text) for hit in words.hits[:READ])
+        known = {number for hit in texts for number, *_ in _calendar_in(hit, language, kind)}
+        for (low, _, end), (high, start, _) in pairwise(there):
+            if regex.fullmatch(_TO, first[end:start]):
+                size = 12 if kind == "months" else 7
+                known |= {(low + step) % size for step in range((high - low) % size)}
+        yield from ((start, end) for number, start, end in asked if number not in known)
+    for match in _YEAR.finditer(text):
+        rivals = {year for word, year in _YEAR.findall(first) if word == match[1]}
+        if rivals and not any(match[2] in hit.text for hit in words.hits[:READ]):
+            yield match.span(2)
+
+
+@lru_cache(1024)
+def _calendar_in(text: str, language: str, kind: str) -> tuple[tuple[int, int, int], ...]:
+    """Return the months or days that a text names: the number of each from 0, and where it is."""
+    places, numbers = list[tuple[int, int, int]](), _calendar_of(kind)
+    for match in _TOKEN.finditer(text):
+        word = match[0].casefold()
+        number = numbers.get(word, numbers.get(word.removesuffix("s")))
+        # "may", "march", "mars"
+        is_name = language != ENGLISH or (match[0][0].isupper() and match.start() > 0)
+        if number is not None and (is_name or kind == "days"):
+            places.append((number, *match.span()))
+    if kind == "months" and not text.isascii():
+        for match in _HAN_MONTH.finditer(text):
+            digits = match[1]
+            if not digits.isdigit():
+                digits = str(sum(_HAN_NUMBERS.index(digit) + 1 for digit in digits))
+            places.append((int(digits) - 1, *match.span()))
+    return tuple(sorted(places, key=itemgetter(1)))
+
+
+@cache
+def _calendar_of(kind: str) -> Mapping[str, int]:
+    """Return the numbers of months or days from 0, by their full names in all languages."""
+    if kind == "months":  # without short ones, which are other words, too
+        full = {name: number for name, number in MONTHS.items() if len(name) > _FEWEST - 1}
+        return {name: number - 1 for name, number in full.items()} | {"may": 4, "mai": 4}
+    names = dict[str, int]()
+    for table in tables().values():
+        days = split_phrases(table.get("calendar", {}).get("days", ""))
+        names |= {forms.split()[0]: number for number, forms in enumerate(days)}
+    return names
+
+
+@cache
+def _calendar_words() -> frozenset[str]:
+    names = frozenset(_calendar_of("months")) | frozenset(_calendar_of("days"))
+    return names | {f"{name}s" for name in names}
+
+
+def _signed(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+    """Find what a sign makes another thing, "C#", or the lack of one, that no hit has."""
+    del strangers  # words have no signs
+    hits = [_signed_in(hit.text) for hit in words.hits[:READ]]
+    for match in _TOKEN.finditer(text):
+        word = match[0].casefold()
+        is_letter = len(word) == 1 and match[0].isupper() and match.start() > 0 and word != "i"
+        if not (_SIGNED.fullmatch(word) or is_letter) or any(word in there for there in hits):
+            continue
+        if not is_letter or any(sign.rstrip("+#") == word for there in hits for sign in there):
+            yield match.span()
+
+
+@lru_cache(512)
+def _signed_in(text: str) -> frozenset[str]:
+    """Return the words of a text with a sign, and its single letters, in small letters."""
+    words = (match[0].casefold() for match in _TOKEN.finditer(text))
+    return frozenset(word for word in words if len(word) == 1 or _SIGNED.fullmatch(word))
+
+
+def is_form(word: str, name: str) -> bool:
+    """Return whether a word is a form of a name, as who or what is from a country.
+
+    Examples
+    --------
+    >>> [is_form(*pair) for pair in (("norwegian", "norway"), ("spain", "spanish"))]
+    [True, True]
+    >>> [is_form(*pair) for pair in (("nigeria", "niger"), ("australian", "austria"))]
+    [False, False]
+    """
+    pairs = split_phrases(_OF_COUNTRIES)
+    if f"{word} {name}" in pairs or f"{name} {word}" in pairs:
+        return True
+    name, word = sorted((word.removesuffix("s"), name.removesuffix("s")), key=len)
+    if word == name:
+        return True
+    for ending in _ENDINGS:
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= _FEWEST:
+            root = name.replace("way", "weg")
+            if root.startswith(stem) or _consonants(stem) == _consonants(root):
+                return True
+    return False
+
+
+def _consonants(word: str) -> str:
+    return word[:1] + regex.sub("[aeiouy]", "", word[1:])
+
+
+@lru_cache(512)
+def _capitalised(text: str) -> frozenset[str]:
+    words = (match[0] for match in _TOKEN.finditer(text))
+    return frozenset(_POSSESSIVE.sub("", word) for word in words if word[0].isupper())
+
+
+@lru_cache(512)
+def _names_in(text: str) -> frozenset[str]:
+    """Return the words of a text that may be names, by their capitals; the first is no plural."""
+    return frozenset(
+        match[0]
+        for match in _TOKEN.finditer(text)
+        if match[0][0].isupper()
+        and not text[: match.start()].rstrip().endswith((*_ENDS, *digits))
+        and (match.start() or not (match[0][-1] == "s" or match[0].casefold() in FUNCTION_WORDS))
+    )
+
+
+@lru_cache(512)
+def _initials_of(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the initials of the names of several words in a text, with these."""
+    runs, run = list[list[str]](), list[str]()
+    for match in _TOKEN.finditer(text):
+        if match[0][0].isupper():
+            run.append(match[0])
+        elif match[0] not in ("of", "and", "for", "the", "de", "der", "des", "für", "und"):
+            runs, run = [*runs, run], []
+    rows = dict[str, tuple[str, ...]]()
+    for names in [*runs, run]:
+        for start in range(len(names)):
+            for end in range(start + 2, min(len(names), start + _MOST_INITIALS) + 1):
+                part = names[start:end]
+                rows["".join(name[0] for name in part)] = tuple(part)
+    return rows
