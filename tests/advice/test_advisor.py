@@ -111,6 +111,16 @@ def test_an_advisor_that_raises_or_hangs_fails_for_its_question_alone(advisor):
     ]
 
 
+def test_one_that_hangs_keeps_no_more_threads_than_a_few():
+    ends, before = threading.Event(), threading.active_count()
+    hang = lambda question, texts: ends.wait()  # noqa: E731
+    for _ in range(4):
+        told = failures(hang, ["why?"] * 8, timeout=0.01)
+    assert told == ["16 earlier calls of it have not returned"] * 8
+    assert threading.active_count() - before <= 20
+    ends.set()
+
+
 class OfClass:
     """An advisor that is called like a function, and is none."""
 

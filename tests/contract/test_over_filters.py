@@ -393,6 +393,8 @@ def test_a_vector_of_zeros_is_left_out_and_this_is_said_once():
     assert len([one for one in said if "whose vector is zeros" in str(one.message)]) == 1
     for ids in results.ids:
         assert {*IDS} - {*ids} == {IDS[3], IDS[40]}
+    store.store[IDS[3]]["vector"] = Member().embed_query(TEXTS[3])  # mended meanwhile
+    assert {*IDS} - {*over.search([TEXTS[3]], len(TEXTS)).ids[0]} == {IDS[40]}
 
 
 def test_of_a_store_whose_vectors_are_all_zeros_the_error_names_the_store():

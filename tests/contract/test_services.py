@@ -1,5 +1,6 @@
 """An embedding service: what it is sent, once, in calls that it takes, and who waits for it."""
 
+import asyncio
 import threading
 import warnings
 from email.utils import formatdate
@@ -226,6 +227,22 @@ def test_a_wait_is_as_long_as_the_error_says(service, clock, error, seconds):
     assert (clock.seconds, service.calls) == (seconds, 2)
 
 
+def test_a_first_search_waits_a_minute_at_most_and_is_uncertain_until_a_fit_is_made(service, clock):
+    index = index_of(UEC([BlackBoxEncoder(service, max_concurrency=1), "bm25"]), TEXTS)
+    service.fails = lambda number: Refusal(429, "Too Many Requests") if number % 2 else None
+    before = clock.seconds
+    with pytest.warns(UserWarning, match="not fitted|failed"):
+        decisions = index.search(ASKED).decisions
+    assert clock.seconds - before <= 61
+    assert {decision.code for decision in decisions} <= {"uncertain"}
+    service.fails = lambda _: None
+    later = index.search(ASKED)
+    assert not index.uec.is_fitted
+    assert {decision.code for decision in later.decisions} == {"uncertain"}
+    assert all("fitted to these documents" in decision.reason for decision in later.decisions)
+    assert UECRetriever(vectorstore=UECVectorStore(index)).invoke(ASKED[0])
+
+
 def test_waits_grow_and_end(service, clock):
     service.fails = lambda _: Refusal(429, "Too Many Requests")
     with pytest.raises(EncoderFailed, match="429"):
@@ -361,6 +378,38 @@ def test_an_addition_that_failed_goes_on_and_leaves_nothing_half_done(service):
     service.fails = lambda _: None
     index.add(texts)
     assert (len(index), service.texts) == (700, 700)
+
+
+def test_another_addition_between_makes_nobody_pay_twice(service):
+    texts = [f"Text {number} of many." for number in range(700)]
+    index = Retriever(UEC([BlackBoxEncoder(service, max_concurrency=1), "bm25"]))
+    service.fails = lambda number: DOWN if number >= 3 else None
+    with pytest.raises(EncoderFailed, match="503"):
+        index.add(texts)
+    service.fails = lambda _: None
+    index.add(["Something else."])
+    index.add(texts)
+    assert (len(index), service.texts) == (701, 701)
+
+
+async def test_an_awaited_addition_that_is_cancelled_adds_nothing(service):
+    """So that it can be tried again without ids."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def embed(texts):
+        begun.set()
+        assert goes_on.wait(LONGEST)
+        return service.embed_documents(texts)
+
+    store = UECVectorStore(UEC([embed, "bm25"]))
+    task = asyncio.create_task(store.aadd_texts(TEXTS[:9]))
+    await asyncio.to_thread(begun.wait, LONGEST)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    goes_on.set()
+    assert len(await store.aadd_documents([Document(text) for text in TEXTS[:9]])) == 9
+    assert len(store.index) == 9
 
 
 def test_the_same_for_a_second_model_that_fails(service, clock):

@@ -28,12 +28,13 @@ from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.loops import context_of_its_own
 from uec_rag.base.progress import span
-from uec_rag.base.records import Record
+from uec_rag.base.records import Memory, Record
 from uec_rag.clarify.readings import MOST_READINGS, shorten
 from uec_rag.questions.grammar import LONGEST_QUESTION
 
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
+_MOST_HANGING = 16  # its calls that nobody waits for any more and that have not returned
 _THOUGHTS = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection|scratchpad)"
 _BEGIN_THOUGHTS = re.compile(
     rf"<{_THOUGHTS}>|\[THINK\]|◁think▷|<\|START_THINKING|<\|channel\|>analysis", re.IGNORECASE
@@ -45,6 +46,7 @@ _DECODER = json.JSONDecoder(parse_int=float)  # int raises ValueError for thousa
 _log = logging.getLogger(__name__)
 _SURE, _YES = 0.97, 0.95  # the probabilities that a verdict, and a bool, stand for
 _is_advising = ContextVar("_is_advising", default=False)
+_hanging = Memory(set[threading.Thread])
 
 
 @dataclass(frozen=True)
@@ -274,11 +276,16 @@ async def ask_rewriter(
 async def _opinion(advisor: Advisor, model: DecisionModel | None, case: Case) -> Opinion:
     """Call an advisor in a thread of its own, and await in this event loop what is asynchronous."""
     _is_advising.set(True)
+    hanging = _hanging.of(getattr(advisor, "__self__", advisor))
+    for thread in [thread for thread in hanging if not thread.is_alive()]:
+        hanging.discard(thread)
+    if len(hanging) >= _MOST_HANGING:
+        return Opinion(failure=f"{len(hanging)} earlier calls of it have not returned")
     try:
         if model is None:
-            reply = await _in_thread(partial(advisor, case.question, case.texts))
+            reply = await _in_thread(partial(advisor, case.question, case.texts), hanging)
         else:
-            reply = await _in_thread(partial(model, case.state, case.questions))
+            reply = await _in_thread(partial(model, case.state, case.questions), hanging)
         if inspect.isawaitable(reply):
             reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
@@ -288,10 +295,11 @@ async def _opinion(advisor: Advisor, model: DecisionModel | None, case: Case) ->
     return _as_opinion(reply, case) if model is None else read_answers(reply, case)
 
 
-async def _in_thread(call: Callable[[], object]) -> object:
+async def _in_thread(call: Callable[[], object], hanging: set[threading.Thread]) -> object:
     """Call a function in a daemon thread, so that one that hangs keeps no process alive.
 
-    Returns an exception, too: an event loop would not pass on one that ends a thread.
+    Returns an exception, too: an event loop would not pass on one that ends a thread. A thread that
+    nobody waits for any more is added to those that hang.
     """
     reply = Future[object]()
     reply.set_running_or_notify_cancel()
@@ -303,5 +311,10 @@ async def _in_thread(call: Callable[[], object]) -> object:
             reply.set_result(error)
 
     context = context_of_its_own(asyncio.get_running_loop())
-    threading.Thread(target=context.run, args=(run,), daemon=True).start()
-    return await asyncio.wrap_future(reply)
+    thread = threading.Thread(target=context.run, args=(run,), daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(reply)
+    except asyncio.CancelledError:
+        hanging.add(thread)
+        raise

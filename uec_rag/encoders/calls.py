@@ -10,6 +10,7 @@ A call fails for one of three reasons:
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import deque
@@ -44,21 +45,26 @@ _MOST_MISSES = 2  # failures in turn after which others are still sent
 
 @dataclass
 class _Patience:
-    """The patience with calls: `is_alive` once one has succeeded, before which it is short."""
+    """The patience with calls: `is_alive` once one has succeeded, before which it is short.
+
+    `seconds`: for how long it may still wait for calls that failed.
+    """
 
     is_alive: bool
+    seconds: float
 
 
 _patience: ContextVar[_Patience | None] = ContextVar("_patience", default=None)
 
 
 @contextmanager
-def patiently(*, at_first: bool = True) -> Iterator[None]:
+def patiently(*, at_first: bool = True, longest: float = math.inf) -> Iterator[None]:
     """Let calls in the block that fail for a moment be sent again.
 
     `at_first`: also before one has succeeded, or but once; as where a user waits for the block.
+    `longest`: the seconds that all of the block waits for calls whose service says no time.
     """
-    token = _patience.set(_Patience(at_first))
+    token = _patience.set(_Patience(at_first, longest))
     try:
         yield
     finally:
@@ -254,10 +260,13 @@ class _Run:
             self.waits < len(waits)
             and piece.tries < _MOST_TRIES
             and (seconds or 0.0) <= _LONGEST_WAIT
+            and (patience is None or seconds is not None or waits[self.waits] <= patience.seconds)
         ):
             self.misses += 1
             self.is_held |= kind == "busy" or self.misses > _MOST_MISSES
             delay = waits[self.waits] if seconds is None else seconds
+            if patience is not None and seconds is None:
+                patience.seconds -= delay
             self.again.append((delay, replace(piece, tries=piece.tries + 1)))
         else:
             self.is_of_text |= piece.half > 0

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import ctypes
 import logging
+import math
 import os
 import threading
 import time
@@ -33,6 +34,7 @@ FitMode: TypeAlias = bool | Literal["background"]
 _beginning = threading.Lock()
 _turns: dict[Hashable, list[Any]] = {}  # the lock of each fit that runs, and how many want it
 _threads = weakref.WeakSet[threading.Thread]()
+_LONGEST_WAIT = 60.0  # seconds in all that a first search waits for a service that fails
 _LONGEST_END = 10.0  # seconds that the end of the process waits for a call of a model
 
 
@@ -100,6 +102,11 @@ class FirstFit:
     def __reduce__(self) -> tuple[Any, ...]:
         return FirstFit, (self.mode if self.is_due else False,)
 
+    @property
+    def has_failed(self) -> bool:
+        """True from a fit that failed until the next one is tried."""
+        return self.is_due and self.not_before > 0
+
     def is_now(self, uec: UEC, store: Searched, must_stay: Callable[[], bool]) -> bool:
         """Return whether to fit the ensemble of a store now.
 
@@ -116,19 +123,19 @@ class FirstFit:
     def once(
         self, uec: UEC, store: Searched, must_stay: Callable[[], bool], work: Callable[[], None]
     ) -> bool:
-        """Do the work if it is due, for which others wait; return whether it is done beside them.
+        """Do the work if it is due, for which others wait; return whether it is yet to be done.
 
-        See `is_now`.
+        It is if it is done beside them, or has failed and is tried again later. See `is_now`.
         """
         if not self.is_now(uec, store, must_stay):
-            return False
+            return self.has_failed and not uec.is_fitted
         in_background = self.mode == "background"
         running = self.begin(work, here=not in_background)
         if in_background:
             return not running.done()
         with waiting():
             running.result()
-        return False
+        return self.has_failed
 
     async def aonce(
         self, uec: UEC, store: Searched, must_stay: Callable[[], bool], work: Callable[[], None]
@@ -150,8 +157,12 @@ class FirstFit:
         What was embedded until then is in the ensemble's cache. `take`: is given a fit.
         """
         is_apart = self.mode == "background"
+        longest = math.inf if is_apart else _LONGEST_WAIT
         try:
-            with one_at_a_time(learn.key_of(uec, store)), patiently(at_first=is_apart):
+            with (
+                one_at_a_time(learn.key_of(uec, store)),
+                patiently(at_first=is_apart, longest=longest),
+            ):
                 outcome = learn.fit_own(uec, store)
                 if outcome is not None:
                     take(*outcome)

@@ -15,7 +15,7 @@ from uec_rag.base.checks import as_list, check_k, check_share, check_type
 from uec_rag.base.errors import EncoderFailed, FingerprintMismatch, NoDirection, warn, warn_once
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.loops import beside
+from uec_rag.base.loops import beside, check_cancelled
 from uec_rag.base.progress import span
 from uec_rag.clarify.outline import CLARIFY_FROM
 from uec_rag.clarify.replies import Within
@@ -124,8 +124,8 @@ class Retriever:
         self._warnings: set[object] = set()
         self._is_snapshot, self._first_fit = False, FirstFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
-        # An ensemble, and its copy that has what was embedded of an addition that failed.
-        self._begun: tuple[UEC, UEC] | None = None
+        # An ensemble, its copy that has what was embedded of failed additions, and their texts.
+        self._begun: tuple[UEC, UEC, set[str]] | None = None
         # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
         self.usual_tenant: Filter | None = None
@@ -249,15 +249,19 @@ class Retriever:
     def encode(self, passages: Sequence[Passage], *, show_progress: bool | None = None) -> Gaussian:
         """Encode passages for `add_gaussians`, of which models see each new text once.
 
-        What services embedded before another of their calls failed is kept until passages are
-        added.
+        What services embedded before another of their calls failed is kept until these passages
+        are added.
         """
         with self._first_fit.swapping:
             self._check_fit()
             uec, begun = self.uec, self._begun
-        if begun is None or begun[0] is not uec:
-            self._begun = begun = uec, uec.remembering()
-        return encode_additions(begun[1], self.store, passages, show_progress=show_progress)
+            if begun is None or begun[0] is not uec:
+                self._begun = begun = uec, uec.remembering(), set[str]()
+        try:
+            return encode_additions(begun[1], self.store, passages, show_progress=show_progress)
+        except BaseException:
+            begun[2].update(passage.searched for passage in passages)
+            raise
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
         """Add passages that are already encoded.
@@ -279,10 +283,13 @@ class Retriever:
     def add_gaussians(self, passages: Sequence[Passage], gaussians: Gaussian) -> list[str]:
         """Add passages with the Gaussians that the ensemble has of them; return their ids."""
         self._check_fit()
+        check_cancelled()  # later, what is added cannot be told from what was not
         with self.changing():
             self._written.bind(self.uec.fingerprint)
             self._written.add([without_findings(passage) for passage in passages], gaussians)
-        self._begun = None
+        if (begun := self._begun) is not None:
+            begun[2].difference_update(passage.searched for passage in passages)
+            self._begun = begun if begun[2] else None
         return [passage.id for passage in passages]
 
     def _check_fit(self) -> None:

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, ConfigDict
 
 from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, refuse_unknown
+from uec_rag.base.loops import beside
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
@@ -171,6 +172,14 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         texts, ids, metadatas, outdated = with_text(texts, metadatas, ids)
         self.index.delete(outdated)
         return self.index.add(texts, ids, metadatas)
+
+    async def aadd_texts(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Run `add_texts` in a thread; what is cancelled adds nothing."""
+        return await beside(self.add_texts, *args, **kwargs)
+
+    async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
+        """Run `add_documents` in a thread; what is cancelled adds nothing."""
+        return await beside(self.add_documents, documents, **kwargs)
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_texts` on documents; their ids count unless `ids` are passed."""

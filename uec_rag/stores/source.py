@@ -373,7 +373,12 @@ class SourceStore(CandidateStore):
             narrower = self._filter if self._tenant is None else self._narrower
             nearest = listed.nearest(query, number, narrower, names)
             pool = [*pool, *get(nearest)] if nearest else pool
-        stored = {p.id: p for p in pool if p.text.strip() and p.id not in self._mirror.unusable}
+        stored = {p.id: p for p in pool if p.text.strip()}
+        if lost := self._mirror.unusable & stored.keys():  # unless it was mended meanwhile
+            self._mirror.unusable -= {
+                p.id for p in _usable(self.encode, [stored[id_] for id_ in lost])
+            }
+            stored = {id_: p for id_, p in stored.items() if id_ not in self._mirror.unusable}
         if self._memory is not None:
             self._memory |= stored
         passages = [*stored.values()]

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers import AXE, DATA, VAGUE, namesakes
+from tests.helpers import AXE, DATA, VAGUE, bag_of_words, index_of, namesakes
 from tests.server.conftest import running
 from tests.server.explore.conftest import LABELS, QUESTIONS, give_labels
-from uec_rag import Gate, Retriever
+from uec_rag import UEC, Gate, Retriever
 from uec_rag.server import create_app
 
 pytestmark = pytest.mark.ui
@@ -169,6 +169,16 @@ def test_whole_words_of_content_are_marked_and_no_parts_of_others(browser, index
         ask(page, "what is the port of it")
         text = page.locator(".hits .text", has_text="harbour")
         assert text.locator("mark").all_inner_texts() == ["port", "ports"]
+
+
+def test_passages_of_an_index_without_words_are_shown(browser, tmp_path):
+    index = index_of(
+        UEC([bag_of_words(16, "vectors")]), ["The harbour is deep.", "Corn is ground."]
+    )
+    index.save(tmp_path / "idx")
+    with served(tmp_path / "idx") as address, opened(browser, address) as page:
+        ask(page, "how deep is the harbour")
+        assert page.locator(".hits .text", has_text="harbour").count() == 1
 
 
 def test_an_abstention_says_whether_what_was_found_is_near(page, index):

@@ -160,7 +160,7 @@ function passage(hit) {
   const body = start < 0 ? whole : whole.slice(start + title.length); // headings come first, the title last
   const end = body.length > LONG ? Math.max(body.lastIndexOf("\n", LONG), body.lastIndexOf(" ", LONG), 1) : LONG;
   const fences = body.slice(0, end).split("\n").filter((line) => FENCE.test(line)).length;
-  const rest = (fences % 2 ? "```\n" : "") + body.slice(end, MOST), words = hit.matched_terms;
+  const rest = (fences % 2 ? "```\n" : "") + body.slice(end, MOST), words = hit.matched_terms ?? [];
   const cut = body.length > MOST ? dim(` Of ${count(body.length, "character")} these are the first.`) : "";
   return h("div", { class: "text" }, markdown(body.slice(0, end), words),
     body.length > end ? h("details", {}, h("summary", {}, "The rest of this passage"), markdown(rest, words), cut) : "");
