@@ -31,8 +31,10 @@ class Service:
         self.error, self._words = None, bag_of_words(16, "service")
 
     def embed_documents(self, texts):
-        if self.error is not None:
+        if isinstance(self.error, Exception):
             raise self.error
+        if self.error is not None:
+            return self.error
         return self._words(texts).tolist()
 
     def embed_query(self, text):
@@ -142,6 +144,13 @@ def test_whatever_a_service_raises(index, service, error):
     with pytest.warns(UserWarning, match=f"'text-embedding' failed .*{type(error).__name__}"):
         [one] = index.search([ASKED])
     assert one.decision.code == "uncertain"
+
+
+@pytest.mark.parametrize("reply", [[None], [[None] * 16], [[float("nan")] * 16]], ids=str)
+def test_a_reply_without_a_vector_is_as_none(index, service, reply):
+    service.error = reply
+    result = index.search([ASKED])[0]
+    assert (result.decision.code, result.passages[0].text) == ("uncertain", ANSWER)
 
 
 def test_it_is_told_in_the_language_of_the_question(index, service):

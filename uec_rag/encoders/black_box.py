@@ -1,6 +1,7 @@
 """Encoders that expose nothing but vectors: functions, APIs, and embeddings of frameworks."""
 
 import inspect
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -212,6 +213,7 @@ class BlackBoxEncoder(IdentityHead):
         for rows, vectors in self._ask(distinct, role) if distinct else ():
             batch, width = [distinct[at] for at in rows], self._dimension
             try:
+                vectors = _without_nulls(vectors, batch, width)
                 unit = check_vectors(
                     vectors, rows=len(rows), encoder=self.name, dimension=width, texts=batch
                 )
@@ -244,6 +246,17 @@ class BlackBoxEncoder(IdentityHead):
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         return assemble(self.pieces(checked, role))
+
+
+def _without_nulls(vectors: Any, texts: Sequence[str], width: int | None) -> Any:  # noqa: ANN401
+    """Return vectors of which each that is null, or has a null, is NaN: it has no direction."""
+    rows = [None] * len(texts) if vectors is None else vectors
+    if width is None or not isinstance(rows, list | tuple):
+        return vectors
+    nulls = [row is None or (isinstance(row, list | tuple) and None in row) for row in rows]
+    lost = [math.nan] * width
+    pairs = zip(rows, nulls, strict=True)
+    return [lost if is_null else row for row, is_null in pairs] if any(nulls) else vectors
 
 
 def _name_of(source: object) -> str:
