@@ -46,14 +46,20 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     >>> round(float(mu[0, 0]), 4), round(float(sigma2[0, 0]), 4)
     (0.6, 0.34)
     """
-    mu: FloatArray = query.mean @ candidate.mean.T
-    for terms, stored in zip(query.terms, candidate.terms, strict=True):
-        words = Words.from_terms(stored)
-        mu += words.similarities(words.look_up(terms))
+    mu = means(query, candidate)
     square = query.mean**2 + query.variance
     weights = square if candidate.profile is None else square @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T
     return mu, sigma2
+
+
+def means(query: Gaussian, candidate: Gaussian) -> FloatArray:
+    """Compute the mean alone, as `moments` does."""
+    mu: FloatArray = query.mean @ candidate.mean.T
+    for terms, stored in zip(query.terms, candidate.terms, strict=True):
+        words = Words.from_terms(stored)
+        mu += words.similarities(words.look_up(terms))
+    return mu
 
 
 def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:

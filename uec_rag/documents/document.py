@@ -236,12 +236,19 @@ def body_of(passage: "Passage") -> str:
     >>> body_of(Passage("a.md#1", "Loans\n\nCosts\n\nFees\n\nNone.", known))
     'None.'
     """
+    text = passage.text
+    lines = text.split("\n\n", _MOST_ABOVE)
     for name in ("title", "heading", "header", "document_title"):
-        title = re.escape(str(passage.metadata.get(name, "")))
-        above = rf"(?:.+\n\n){{,{_MOST_ABOVE}}}?"
-        if title and (head := re.match(rf"{above}{title}\n\s*", passage.text)):
-            return passage.text[head.end() :].strip()
-    return passage.text.strip()
+        if not (title := str(passage.metadata.get(name, ""))):
+            continue
+        start = 0
+        for line in lines:
+            if text.startswith(f"{title}\n", start):
+                return text[start + len(title) :].strip()
+            if not line or "\n" in line:  # which is no heading
+                break
+            start += len(line) + 2
+    return text.strip()
 
 
 def cut(content: Content) -> tuple[str, tuple[Section, ...]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.progress import Progress, progress_bar, span
-from uec_rag.base.similarity import moments
+from uec_rag.base.records import cached_property
+from uec_rag.base.similarity import means
 from uec_rag.confidence.fit_view import FitView, fit_profile, fit_temperature, level_of, with_level
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
@@ -166,10 +167,14 @@ class EncodedQuestions:
     corpus: list[Gaussian]
     questions: Questions
 
+    @cached_property
+    def _similarities(self) -> list[FloatArray]:
+        return [*map(means, self.queries, self.corpus)]
+
     def asked_by(self, fitted: Fitted) -> FitCorpus:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
         queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
-        similarities = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
+        similarities = self._similarities if fitted.is_direct else [*map(means, queries, passages)]
         corpus = fitted.combine_as(passages, "passage")
         return FitCorpus(similarities, self.questions.relevant, queries, corpus)
 
@@ -269,7 +274,7 @@ class FitCorpus:
         queries = [part[view.queries] for part in self.queries]
         cuts = [view.cut(cut) for cut in self.similarities]
         pi = fitted.weigh(queries, cuts, np.stack([cut.max(axis=1) for cut in cuts], axis=1))
-        mu, _ = moments(fitted.combine(queries, pi), self.corpus[view.passages])
+        mu = means(fitted.combine(queries, pi), self.corpus[view.passages])
         slope, offset = fitted.logit_line(queries, pi)
         members = fitted.member_logits(queries, np.stack(cuts, axis=-1))
         return FitView(slope * mu + offset[:, None], view.relevant, members)
@@ -572,17 +577,18 @@ def to_pseudo_language(questions: Questions, script: str, share: float, seed: in
     column_of = {place: column for column, place in enumerate(columns)}
     letters, spaces = _SCRIPTS[script], script != "ideographs"
 
-    def strange(word: re.Match[str]) -> str:
-        source = word[0].casefold()
+    @cache
+    def strange(word: str) -> str:
+        source = word.casefold()
         if zlib.crc32(source.encode()) % 100 >= 100 * share:
-            return word[0]
+            return word
         if not spaces:
             return _letters(source, letters, 2)
         stem, end = source[:_STEM], source[_STEM:]
         return _letters(stem, letters, len(stem)) + _letters(end, letters, len(end))
 
     def text(source: str) -> str:
-        result = _WORD.sub(strange, source)
+        result = _WORD.sub(lambda word: strange(word[0]), source)
         return result if spaces else result.replace(" ", "")
 
     return Questions(
@@ -592,6 +598,7 @@ def to_pseudo_language(questions: Questions, script: str, share: float, seed: in
     )
 
 
+@lru_cache(2**16)  # of the texts of a fit, and a generator takes long to make
 def _letters(word: str, letters: str, count: int) -> str:
     """Return letters drawn by the hash of a word."""
     drawn = np.random.default_rng(zlib.crc32(word.encode())).integers(len(letters), size=count)
