@@ -25,14 +25,14 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from uec_rag import UEC, Retriever
-from uec_rag.documents import passages_of
+from uec_rag.documents import fitting_pairs, passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.langchain import UECRetriever
 
 _WIDTH = 64
 _MINUTE = 60.0
 _PASSAGES, _SLOW, _SLOWER = 251, 0.2, 0.3
-_FEW, _MANY = 16, 700
+_FEW, _MANY, _PAIRS = 16, 700, 200
 _LOST = 3  # the call that fails among those of the many
 
 
@@ -253,6 +253,9 @@ def main() -> None:
     service, seconds = first_search(texts)
     name = f"first search, {_PASSAGES} passages, {_SLOW} s a call"
     rows.append([name, str(service.calls), str(service.texts), f"{seconds:.1f}"])
+    service = Service()
+    UEC([service, "bm25"]).fit(fitting_pairs(gather_corpus(1000), limit=_PAIRS))
+    rows.append([f"fit on {_PAIRS} pairs", str(service.calls), str(service.texts), ""])
     for kind in QUESTIONS:
         service, seconds = question(texts, kind)
         name = f"{kind} over a store, {_SLOWER} s a call"

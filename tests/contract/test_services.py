@@ -77,6 +77,12 @@ MADE = len(pairs_from_passages([Passage(str(at), text) for at, text in enumerate
 # The fit
 
 
+def test_a_fit_on_pairs_embeds_each_of_their_texts_once_and_no_other(service):
+    pairs = [(f"What of {number}?", f"Item {number} is on shelf {number}.") for number in range(40)]
+    UEC([service, "bm25"]).fit(pairs)
+    assert sorted(service.log) == sorted(text for pair in pairs for text in pair)
+
+
 def test_questions_of_a_fit_are_embedded_eight_at_a_time(service):
     index = filled(service)
     service.clock = Meeting(8, free=1)  # after the answers

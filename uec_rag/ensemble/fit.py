@@ -105,7 +105,10 @@ def _fit(
     fit_corpus = encoded.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
         strange = list[FitCorpus]()
-        if not are_generated and len({isinstance(encoder, Lexical) for encoder in encoders}) > 1:
+        kinds = {isinstance(encoder, Lexical) for encoder in encoders}
+        # A service is paid by the text, and ranks other languages as well without them.
+        is_paid = any(getattr(encoder, "waits", False) for encoder in encoders)
+        if len(kinds) > 1 and not (are_generated or is_paid):
             strange = _encode_pseudo_languages(encoders, fitted, texts, seed)
         lines = fitted.slopes, fitted.intercepts
         evidence = fit_evidence_weights(fit_corpus, *lines, seed=seed, extras=strange)

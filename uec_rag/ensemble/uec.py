@@ -304,6 +304,10 @@ class UEC:
     def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
 
+        Each different text of the pairs is embedded once. With words, models that are called in
+        this process also embed 1,100 texts in made-up languages, to learn what failure looks like;
+        what may be a service, which is paid by the text, embeds none of these.
+
         Parameters
         ----------
         pairs : iterable of (query, passage[, label]), or mapping of encoder names to iterables

@@ -105,14 +105,16 @@ class Mirror:
         """Encode passages, of which only what is not known here is encoded; errors as in `read`."""
         blocks, listed = self.read(encoders, passages), self.listed(encoders, tenant=tenant)
         words = encode_words if listed is None else listed.encode
-        of_words = iter(words(encoders, passages))
-        texts = [with_questions(passage.metadata, passage.text) for passage in passages]
-        return [
-            next(of_words)
-            if isinstance(encoder, TermEncoder)
-            else blocks.get(position) or encoder.encode(texts, "passage")
-            for position, encoder in enumerate(encoders)
-        ]
+        of_words, texts = iter(words(encoders, passages)), list[str]()
+        encoded = list[Encoded]()
+        for position, encoder in enumerate(encoders):
+            if isinstance(encoder, TermEncoder):
+                encoded.append(next(of_words))
+                continue
+            if position not in blocks:
+                texts = texts or [with_questions(p.metadata, p.text) for p in passages]
+            encoded.append(blocks.get(position) or encoder.encode(texts, "passage"))
+        return encoded
 
     def listed(
         self,
