@@ -24,7 +24,6 @@ import typer
 from benchmarks.quality.contexts import Asked, every
 from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
-from uec_rag.clarify import readings
 from uec_rag.confidence.model import WORDS
 from uec_rag.evidence import EVIDENCE, Words, absence, family, table
 from uec_rag.evidence.table import Row
@@ -39,14 +38,11 @@ _PARTS: dict[str, Sequence[object]] = {
     "lacks_word": [table.lacks_word, table.Comparison.lacks],
     "family": [table.family, family],
     "unheard": [table.unheard, absence],
-    "order": [table.order, Words.leaves_order],
     "goal": [table.goal, Words.lacks_goal],
     "halves": [grammar.parts_of, grammar.possible_parts, search.cover],
     "carried": [grammar.switched],
     "alone": [grammar.complete_question],
     "statements": [table.statements],
-    "namesakes": [Words.namesakes, family.namesakes_of],
-    "says_which": [readings.says_which, table.says_which],
     "spelling": [spelling],
     "messages": [user_messages],
 }

@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from tests.helpers import index_of
 from uec_rag import UEC, Gate
 from uec_rag.adapters.tool import IndexView
-from uec_rag.evidence.family import family_of, namesakes_of
+from uec_rag.evidence.family import family_of
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
@@ -289,17 +289,6 @@ def test_an_advisor_reads_the_family_first(uec):
     assert "A cabin may be booked in June." not in read[:8]
 
 
-@pytest.mark.parametrize("words", [True, False])
-def test_what_was_not_fitted_answers_nothing_that_its_first_hit_is_not_about(uec, words):
-    def mine(texts):
-        return uec.encoders[0].encode(texts, "passage").embedding
-
-    index = index_of(UEC([mine, "bm25"] if words else [mine]), LOANS, fit=False)
-    others = ["Who wrote Hamlet?", "How do vaccines work?", "What is the price of gold?"]
-    found = index.search([*others, "How long does the loan of a tent last?"])
-    assert [decision.code for decision in found.decisions] == ["uncertain"] * 3 + ["answered"]
-
-
 def test_only_words_that_the_whole_index_lacks_are_named(uec):
     index = index_of(
         uec, [*LOANS, "The trumpet is in room four."], metadatas=[{"team": n} for n in "aaab"]
@@ -320,31 +309,13 @@ OTHERS = [*LOANS, *SHOPS, "Lunch is at noon.", "Keys are at the desk.", "Refunds
     ("question", "texts", "expected"),
     [
         (
-            "What is the number of Ida Holt?",
-            [
-                "Ida Holt works in the bakery in Gent. Her number is 5120.",
-                "Ida Holt works in the mill in Brno. Her number is 6613.",
-            ],
-            {"bakery in Gent", "mill in Brno"},
-        ),
-        (
-            "Who runs the Swan inn?",
-            ["The Swan inn at Dover is run by Ed Lee.", "The Swan inn at Poole is run by Mia Orr."],
-            {"Dover", "Poole"},
-        ),
-        (
-            "Wann öffnet Tor 7?",
-            ["Tor 7 am Hafen öffnet um acht Uhr.", "Tor 7 am Bahnhof öffnet um zehn Uhr."],
-            {"Hafen", "Bahnhof"},
-        ),
-        (
             "What does the taxi cost per kilometre?",
             [f"{side} the city the taxi costs 2 euros a kilometre." for side in SIDES],
             {"Inside the city", "Outside the city"},
         ),
     ],
 )
-def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
+def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expected):
     index = index_of(UEC(), [*OTHERS, *texts])
     decision = index.search([question])[0].decision
     assert decision.action == "clarify"
@@ -370,10 +341,6 @@ def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
             "What is the number of Ida Holt?",
             ["The number of Ida Holt is 5120.", "The number of Ida Holt is 6613."],
         ),
-        (  # one fact
-            "When does the server backup run?",
-            ["The server backup runs at two.", "Each night at two, the server backup runs."],
-        ),
         (  # two things that it does
             "What did Dr. Novak publish?",
             ["Dr. Novak published a book on ice.", "Dr. Novak published a paper on snow."],
@@ -383,37 +350,6 @@ def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
 def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
     index = index_of(UEC(), [*OTHERS, *texts])
     assert index.search([question])[0].decision.action == "answer"
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        [
-            "The method read opens a file and returns it.",
-            "The method read raises an error if a file is gone.",
-        ],
-        [
-            "Turn the key to start the engine.",
-            "In winter, wait a minute before you start the engine.",
-        ],
-        ["The oven needs 180 degrees for bread.", "The oven needs 20 minutes to heat up."],
-        ["Ana painted a boat at the lake in May.", "Ana painted a horse on the hill in June."],
-        ["The pool opens at six and closes at nine.", "The pool opens at seven and closes at ten."],
-    ],
-)
-def test_what_is_said_of_one_thing_makes_no_two_of_it(texts):
-    assert namesakes_of(texts) == ()
-
-
-def test_two_of_a_name_differ_in_place_and_day_and_cases_are_short():
-    said = ["Ida Holt speaks on 3 May in Gent.", "Ida Holt speaks on 4 June in Brno."]
-    assert namesakes_of(said) == (0, 1)
-    inn, other = (
-        "The Swan inn at Dover is run by Ed Lee.",
-        "The Swan inn at Poole is run by Mia Orr.",
-    )
-    assert namesakes_of([inn, other]) == (0, 1)
-    assert namesakes_of([inn, f"{other[:-1]} and her two brothers, and has nine rooms."]) == ()
 
 
 @pytest.mark.parametrize(

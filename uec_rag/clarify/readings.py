@@ -14,10 +14,9 @@ from itertools import chain, takewhile
 import numpy as np
 
 from uec_rag.base.logistic import NEARLY
-from uec_rag.base.text import HAS_SPACELESS, split_words, stems
+from uec_rag.base.text import HAS_SPACELESS, split_words
 from uec_rag.clarify.outline import ENDS, Name, Node, Outline, bare
 from uec_rag.clarify.titles import labels_of
-from uec_rag.questions.languages import small_words
 
 MOST_READINGS = 4  # of which a user is asked to choose
 LONGEST_LABEL = 60  # characters
@@ -71,28 +70,7 @@ def _choose(node: Node) -> tuple[Node, list[int]]:
     return node, places
 
 
-def says_which(node: Node) -> bool:
-    """Return whether a question says which readings it means, though its words are few.
-
-    It compares them; or the first has nearly all of the mass, and if they are statements, a word of
-    the question that no other has; or the first alone has its small word: "after the meal" is not
-    before it; or the others say no more than one: that is one fact.
-    """
-    outline, is_one = node.outline, node.shares[0] > NEARLY
-    if is_one and not outline.are_statements(node.children[0]):
-        return True
-    of = [rows for rows, share in zip(node.children, node.shares, strict=True) if share >= _OFFERED]
-    small = small_words(outline.language)
-    content = np.array([word in outline.content for word in outline.idf], bool)
-    little = np.array([word.casefold() in small for word in outline.idf], bool)
-    counts = content if is_one else np.zeros_like(content)
-    texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
-    alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
-    is_said = len(of) > 1 and bool(alone.any())
-    return is_said or _compares(node) or _repeats(node)
-
-
-def _compares(node: Node) -> bool:
+def compares(node: Node) -> bool:
     """Return whether each of some statements alone has a word of the question, which compares."""
     node, places = _choose(node)
     outline, rows = node.outline, [node.children[at][0] for at in places]
@@ -104,15 +82,6 @@ def _compares(node: Node) -> bool:
         and bool(alone.any(axis=1).all())
         and not any(map(outline.titles.__getitem__, rows))
     )
-
-
-def _repeats(node: Node) -> bool:
-    """Return whether all readings are statements without a title that say no more than one."""
-    node, places = _choose(node)
-    outline, rows = node.outline, [node.children[at][0] for at in places]
-    bags = [stems(outline.texts[row]) for row in rows]
-    are_plain = outline.are_statements(rows) and not any(outline.titles[row] for row in rows)
-    return are_plain and len(rows) > 1 and any(all(bag <= whole for bag in bags) for whole in bags)
 
 
 def _by_document(node: Node) -> Node:

@@ -24,7 +24,6 @@ from typing import Any, Literal
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.logistic import EVEN
 from uec_rag.base.records import cached_property
 from uec_rag.clarify import readings
 from uec_rag.clarify.outline import Node
@@ -47,8 +46,6 @@ class Comparison:
         The logits of the hits, best first, divided by the temperature.
     gap : float
         By how much the first hit is nearer than the second, as a share of its similarity.
-    is_learned : bool
-        False if the ensemble has no fit.
     unheard : tuple of str
         The names of the question that no passage has, see `uec_rag.evidence.absence`.
     """
@@ -56,7 +53,6 @@ class Comparison:
     words: Words
     logits: FloatArray
     gap: float = 1.0
-    is_learned: bool = True
     unheard: tuple[str, ...] = ()
 
     @property
@@ -104,6 +100,61 @@ class Openness:
     is_meant: bool
 
 
+@dataclass(frozen=True)
+class Row:
+    """A piece of evidence.
+
+    Attributes
+    ----------
+    name : str
+    of : {"answer", "meant", "open"}
+        The event: that the passages answer, that the first hits are meant, or that the question
+        leaves open which reading is.
+    value : callable
+        Computes it from a `Comparison`, or an `Openness`: 0 if it says nothing, NaN if it is not
+        known.
+    sign : {1, -1}
+        Whether more of it speaks for the event or against it.
+    learned : str
+        The module of `benchmarks.quality` by which its weight was learned.
+    context : str
+        The set of `benchmarks.quality.worth` in which it can tell.
+    sentence : str
+        What `uec_why` tells.
+    """
+
+    name: str
+    of: Literal["answer", "meant", "open"]
+    value: Callable[[Any], float]
+    sign: Literal[1, -1]
+    learned: str
+    context: str
+    sentence: str
+
+
+_rows = list[Row]()
+
+
+def row(
+    of: Literal["answer", "meant", "open"],
+    sign: Literal[1, -1],
+    learned: str,
+    context: str,
+    sentence: str,
+) -> Callable[[Callable[[Any], float]], Callable[[Any], float]]:
+    """Make a function the value of a row of `EVIDENCE`, which has its name; see `Row`."""
+
+    def add(value: Callable[[Any], float]) -> Callable[[Any], float]:
+        _rows.append(Row(value.__name__, of, value, sign, learned, context, sentence))
+        return value
+
+    return add
+
+
+@row(
+    *("answer", 1, "shipped_confidence", "collections"),
+    "words: one hit has {value:.0%} of the question's",
+)
 def coverage(comparison: Comparison) -> float:
     """Return the share of the idf of the question's content words that one hit has, at most."""
     if not comparison.is_known:
@@ -113,6 +164,7 @@ def coverage(comparison: Comparison) -> float:
     return max(shares, default=0.0) / sum(rarity.values())
 
 
+@row("answer", 1, "shipped_confidence", "collections", "names: {absence}")
 def names(comparison: Comparison) -> float:
     """Return whether a hit has all names, numbers and identifiers of the question; 1 of none.
 
@@ -131,12 +183,20 @@ def names(comparison: Comparison) -> float:
     )
 
 
+@row(
+    *("answer", -1, "counterevidence", "variants"),
+    "against it: the first hit lacks a name that the question has",
+)
 def unnamed(comparison: Comparison) -> float:
     """Return what it says against the first hit that it lacks a name of the question."""
     words = comparison.words
     return lowest_ratio(comparison, words.names - words.folder_names, "unnamed")
 
 
+@row(
+    *("answer", -1, "counterevidence", "folders"),
+    "against it: the first hit is not in the folder that the question names",
+)
 def outside(comparison: Comparison) -> float:
     """Return what it says against the first hit that it is not in the folder that is named.
 
@@ -171,6 +231,10 @@ def lowest_ratio(
     return -ratio / weights()[kind]
 
 
+@row(
+    *("answer", -1, "evidence", "statements"),
+    "against it: the first hit, a short statement, lacks a word of the question",
+)
 def lacks_word(comparison: Comparison) -> float:
     """Return the share of the question's words, by idf, that the first of some statements lacks."""
     rarity = comparison.words.content
@@ -178,6 +242,7 @@ def lacks_word(comparison: Comparison) -> float:
     return amount / sum(rarity.values()) if amount else 0.0
 
 
+@row("answer", -1, "evidence", "statements", "against it: another hit has what it lacks")
 def replaces(comparison: Comparison) -> float:
     """Return whether another statement has what the first lacks, in place of what this has."""
     words, missing = comparison.words, comparison.lacks
@@ -186,6 +251,10 @@ def replaces(comparison: Comparison) -> float:
     return float(any(missing & rival and shared - rival for rival in rivals))
 
 
+@row(
+    *("meant", -1, "families", "variants"),
+    "against it: nothing tells which of several hits alike is meant",
+)
 def family(comparison: Comparison) -> float:
     """Return whether the question does not tell hits alike apart, and the first does not stand out.
 
@@ -199,26 +268,22 @@ def family(comparison: Comparison) -> float:
     return float(alike.operates or advance <= learned["least"])
 
 
+@row("meant", -1, "families", "names", "against it: no passage has a name that the question has")
 def unheard(comparison: Comparison) -> float:
     """Return whether the question has a name that no passage has: the nearest is another's."""
     return float(bool(comparison.unheard))
 
 
-def order(comparison: Comparison) -> float:
-    """Return whether the first hit is the step before or after the one that is asked for."""
-    return float(comparison.words.leaves_order)
-
-
+@row(
+    *("meant", -1, "families", "follow-ups"),
+    "against it: the first hit lacks what the question goes on to",
+)
 def goal(comparison: Comparison) -> float:
     """Return whether the first hit lacks what a follow-up goes on to: "And a tablet?"."""
     return float(comparison.words.lacks_goal)
 
 
-def half(comparison: Comparison) -> float:
-    """Return whether nothing was learned and the first hit lacks most of the question's words."""
-    return float(not comparison.is_learned and comparison.words.of_first < EVEN)
-
-
+@row("open", 1, "statements", "statements", "asking back: statements without titles")
 def statements(openness: Openness) -> float:
     """Return whether the readings are statements without titles, which leave it open more often."""
     outline = openness.node.outline
@@ -226,166 +291,24 @@ def statements(openness: Openness) -> float:
     return float(not has_titles and outline.are_statements(range(len(outline.texts))))
 
 
+@row("open", -1, "families", "variants", "asking back: what is meant may not be there")
 def untold(openness: Openness) -> float:
     """Return whether to ask which is meant would be in vain, since what is meant may not be there.
 
     A family is asked about all the same if the question names nothing in place of its members.
     """
     alike = openness.comparison.words.family
-    may_ask = alike is not None and alike.is_vague and not half(openness.comparison)
+    may_ask = alike is not None and alike.is_vague
     return float(not openness.is_meant and not may_ask)
 
 
-def namesakes(openness: Openness) -> float:
-    """Return whether several things have the name that the question says."""
-    return float(openness.is_meant and bool(openness.comparison.words.namesakes))
+@row("open", -1, "decisions", "statements", "asking back: the question compares what is there")
+def compares(openness: Openness) -> float:
+    """Return whether the question compares its readings: "the lion or the tiger"."""
+    return float(openness.is_meant and readings.compares(openness.node))
 
 
-def says_which(openness: Openness) -> float:
-    """Return whether the question says which readings it means, or these say the same."""
-    may_say = openness.is_meant and not openness.comparison.words.namesakes
-    return float(may_say and readings.says_which(openness.node))
-
-
-@dataclass(frozen=True)
-class Row:
-    """A piece of evidence.
-
-    Attributes
-    ----------
-    name : str
-    of : {"answer", "meant", "open"}
-        The event: that the passages answer, that the first hits are meant, or that the question
-        leaves open which reading is.
-    value : callable
-        Computes it from a `Comparison`, or an `Openness`: 0 if it says nothing, NaN if it is not
-        known.
-    sign : {1, -1}
-        Whether more of it speaks for the event or against it.
-    learned : str
-        The module of `benchmarks.quality` by which its weight was learned.
-    context : str
-        The set of `benchmarks.quality.worth` in which it can tell.
-    sentence : str
-        What `uec_why` tells.
-    """
-
-    name: str
-    of: Literal["answer", "meant", "open"]
-    value: Callable[[Any], float]
-    sign: Literal[1, -1]
-    learned: str
-    context: str
-    sentence: str
-
-
-EVIDENCE = (
-    Row(
-        "coverage",
-        "answer",
-        coverage,
-        *(1, "shipped_confidence", "collections"),
-        "words: one hit has {value:.0%} of the question's",
-    ),
-    Row(
-        "names",
-        "answer",
-        names,
-        *(1, "shipped_confidence", "collections"),
-        "names: {absence}",
-    ),
-    Row(
-        "unnamed",
-        "answer",
-        unnamed,
-        *(-1, "counterevidence", "variants"),
-        "against it: the first hit lacks a name that the question has",
-    ),
-    Row(
-        "outside",
-        "answer",
-        outside,
-        *(-1, "counterevidence", "folders"),
-        "against it: the first hit is not in the folder that the question names",
-    ),
-    Row(
-        "lacks_word",
-        "answer",
-        lacks_word,
-        *(-1, "evidence", "statements"),
-        "against it: the first hit, a short statement, lacks a word of the question",
-    ),
-    Row(
-        "replaces",
-        "answer",
-        replaces,
-        *(-1, "evidence", "statements"),
-        "against it: another hit has what it lacks",
-    ),
-    Row(
-        "family",
-        "meant",
-        family,
-        *(-1, "families", "variants"),
-        "against it: nothing tells which of several hits alike is meant",
-    ),
-    Row(
-        "unheard",
-        "meant",
-        unheard,
-        *(-1, "families", "names"),
-        "against it: no passage has a name that the question has",
-    ),
-    Row(
-        "order",
-        "meant",
-        order,
-        *(-1, "families", "steps"),
-        "against it: the first hit does not say what comes before or after",
-    ),
-    Row(
-        "goal",
-        "meant",
-        goal,
-        *(-1, "families", "follow-ups"),
-        "against it: the first hit lacks what the question goes on to",
-    ),
-    Row(
-        "half",
-        "meant",
-        half,
-        *(-1, "families", "unfitted"),
-        "against it: the first hit lacks half of the question's words, and nothing was learned",
-    ),
-    Row(
-        "statements",
-        "open",
-        statements,
-        *(1, "statements", "statements"),
-        "asking back: statements without titles",
-    ),
-    Row(
-        "untold",
-        "open",
-        untold,
-        *(-1, "families", "variants"),
-        "asking back: what is meant may not be there",
-    ),
-    Row(
-        "namesakes",
-        "open",
-        namesakes,
-        *(1, "decisions", "people"),
-        "asking back: several have the name",
-    ),
-    Row(
-        "says_which",
-        "open",
-        says_which,
-        *(-1, "decisions", "statements"),
-        "asking back: the question says which is meant",
-    ),
-)
+EVIDENCE = tuple(_rows)
 """All evidence of words. The first rows are the `WORDS`, whose weights are a confidence model's."""
 
 OF_HITS = tuple(row for row in EVIDENCE if row.of != "open")
