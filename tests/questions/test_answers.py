@@ -51,9 +51,6 @@ def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, l
 )
 def test_what_an_answer_lists_is_offered_and_what_has_no_name_is_not(answer, offered):
     assert answers.offers(answer) == offered
-    noted = answers.note_offers(answer)
-    assert answers.is_note(noted) is bool(offered)
-    assert answers.offers(noted) == offered
 
 
 @pytest.mark.parametrize("language", languages.languages())
@@ -70,7 +67,6 @@ def test_the_sections_that_a_reason_names_as_the_closest_are_offered_as_they_are
     ):
         reason = decide(replace(evidence, **change)).reason
         assert answers.offers(reason) == offered
-        assert answers.offers(answers.note_offers(reason)) == offered
     assert answers.offers(f"{reason}\n- lamps\n- chairs") == ["lamps", "chairs"]
 
 

@@ -281,11 +281,11 @@ async def _opinion(advisor: Advisor, model: DecisionModel | None, case: Case) ->
             reply = await _in_thread(partial(model, case.state, case.questions))
         if inspect.isawaitable(reply):
             reply = await reply
+        if not isinstance(reply, BaseException):
+            return _as_opinion(reply, case) if model is None else read_answers(reply, case)
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
         reply = raised  # a service may fail in any way; the gate does without
-    if isinstance(reply, BaseException):  # the message may hold a URL or a key
-        return Opinion(failure=f"it failed with {type(reply).__name__}")
-    return _as_opinion(reply, case) if model is None else read_answers(reply, case)
+    return Opinion(failure=f"it failed with {type(reply).__name__}")  # a message may hold a key
 
 
 async def _in_thread(call: Callable[[], object]) -> object:

@@ -34,6 +34,7 @@ from uec_rag.index.first_fit import FirstFit, FitMode
 from uec_rag.index.refits import passages_to_count, refitted
 from uec_rag.index.save import Settings
 from uec_rag.index.saved_labels import ALL_LABELS, check_label, read_labels, write_label
+from uec_rag.questions.answers import Turn
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.query import Options, Query, Request, parse_queries
@@ -383,7 +384,7 @@ class Retriever:
         k: int = 4,
         *,
         filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
+        history: Sequence[Sequence[str | Turn]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
         tenant: Filter | Everyone = EVERYONE,
@@ -402,11 +403,12 @@ class Retriever:
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. Words are counted among all passages, and spelled as those
             that it selects.
-        history : sequence of n sequences of str, optional
+        history : sequence of n sequences of str or Turn, optional
             The turns before each query in a conversation, oldest first: those of the user and the
-            questions that the user was asked back. Only the last 64 turns are looked at, and of
-            these only the last 1,500 bytes are used. If the last turn asked back and the query is
-            one of its labels, that reading is searched, as with `within=label`.
+            questions that the user was asked back; and answers, as `Turn("assistant", text)` of
+            `uec_rag.questions.answers`. Only the last 64 turns are looked at, and of these only the
+            last 1,500 bytes are used. If the last turn asked back and the query is one of its
+            labels, that reading is searched, as with `within=label`.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (from `Decision.readings`), or its ids:
             only its passages that the filter selects are searched. Or the label of the reading, in
