@@ -17,6 +17,7 @@ import regex
 import uec_rag
 from tests.helpers import data_of
 from uec_rag import UEC, Retriever
+from uec_rag.advice.advisor import objects_in
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.clarify import replies
@@ -211,6 +212,12 @@ def test_a_reply_costs_its_length(said, size):
             replies.find_readings(text, found)
 
     assert seconds(understood, 1) < 0.5
+
+
+@pytest.mark.parametrize("said", ["{", "{a} ", '{"a": {', '{"a": 1,} ', 'é{"x":', '{"\\"'])
+def test_the_reply_of_a_model_costs_its_length(said):
+    text = said * (200_000 // len(said))
+    assert seconds(lambda: objects_in(text, len(text)), 1) < 3
 
 
 def test_of_a_history_the_latest_turns_are_looked_at(retriever):
