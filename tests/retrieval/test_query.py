@@ -257,6 +257,36 @@ def test_what_asks_about_the_answer_to_an_offer_is_what_was_offered():
     assert not Query.parse("Are you sure?", ["thanks"]).is_other
 
 
+def test_what_asks_for_an_earlier_answer_finds_what_its_question_does_or_nothing():
+    index = index_of(UEC(), data_of("shop.json")["texts"])
+    said = ["On which day is the workshop closed?", "When is shipping free?", "What are lamps?"]
+    history = turns_of(
+        zip(
+            ["user", "assistant"] * 3,
+            [*said[:1], "Mondays.", *said[1:2], "Above 60.", *said[2:], "?"],
+            strict=True,
+        )
+    )
+    turns = ["The first answer again", "And the answer before that?", "Say the ninth answer again"]
+    first, second, ninth = index.search(turns, history=[history] * 3)
+    assert [first.decision.searched_as, second.decision.searched_as] == said[:2]
+    assert first.ids == index.search(said[:1])[0].ids
+    assert (ninth.ids, ninth.decision.action) != (index.search(said[2:])[0].ids, "answer")
+    assert Query.parse("Repeat the fifth answer", history).text == ""
+    later = Query.parse("And on Sundays?", [*history, "Repeat the first answer"])
+    assert later.turns == [*said, said[0]]
+
+
+@pytest.mark.parametrize("thanks", ["👌", ";-)", "thank u", "hihi okay"])
+def test_thanks_in_signs_get_no_answer(thanks):
+    index = index_of(UEC(["bm25"]), data_of("shop.json")["texts"])
+    before = ["How long is the warranty on lamps?"]
+    [result] = index.search([thanks], history=[before])
+    assert (result.decision.action, result.decision.code) == ("abstain", "no_question")
+    asked = ["Do you mean refunds or repairs?"]
+    assert Query.parse(thanks, [*before, "Which?", *asked]).text != thanks or thanks[0].isalpha()
+
+
 def test_a_question_that_is_repeated_is_not_its_own_context():
     assert Query.parse("How long?", ["Who repairs it?", "how long? "]).turns == ["Who repairs it?"]
 

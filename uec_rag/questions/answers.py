@@ -211,6 +211,42 @@ def asks_about_answer(turn: str, language: str = "") -> bool:
     )
 
 
+@skip_long_texts(None)
+def place_of_answer(turn: str, language: str = "") -> int | None:
+    """Return the place of an earlier answer that a turn asks for, from 0 or back from -1.
+
+    None if it asks for none by its place, or says anything else.
+
+    `language`: the code of that of the question before.
+
+    Examples
+    --------
+    >>> said = ("Repeat the first answer", "And the answer before that?", "What is the first step?")
+    >>> [place_of_answer(turn) for turn in said]
+    [0, -2, None]
+    """
+    words = {*_words(turn)}
+    for code in [language] if language else languages.languages():
+        table = tables()[code].get("answer", {})
+        if "ordinals" not in table:
+            continue
+        nouns, returns, before, last, begins = (
+            {*table[key].replace(",", " ").split()}
+            for key in ("nouns", "returns", "before", "last", "begins")
+        )
+        ordinals = [{*row.split()} for row in table["ordinals"].split(",")]
+        _, fillers, verbs = _words_of_forms(code, goes_on=False)
+        beside = fillers if words & nouns else {"one", *languages.function_words(code)}
+        remainder = words - nouns - returns - before - last - begins - verbs - beside
+        is_place = not words.isdisjoint(nouns | returns) and not remainder.difference(*ordinals)
+        place = next((at for at, row in enumerate(ordinals) if not row.isdisjoint(words)), None)
+        if is_place and place is not None:
+            return place if words.isdisjoint(last) else -1 - place  # "second to last"
+        if is_place and not words.isdisjoint(before):
+            return -2
+    return None
+
+
 def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool, is_thing: bool) -> bool:
     if "answer" not in tables()[language]:
         return False

@@ -194,6 +194,7 @@ class Query:
         # A reply that is more text of the question was asked for.
         is_message = entry.text in (turn, *history) and not is_thanks
         question, remainder = _asking_part(entry.text) if is_message else (entry.text, "")
+        before = [exchange for exchange in before if exchange.begin < entry.begin]
         query = cls(
             question or entry.text,
             _searched_turns(question or entry.text, before),
@@ -260,6 +261,9 @@ class _Exchange:
         return "\n".join([text, *self.replies]).strip()
 
 
+_LOST = _Exchange("", 0)  # an answer that was asked for, and is not known
+
+
 def _answer(turn: str | Turn) -> str:
     """Return what a turn states, if it is an answer that offers nothing; else ""."""
     if isinstance(turn, str) or answers.offers(turn.text):
@@ -293,6 +297,10 @@ def _with_turn(
     elif turns and (offer := _take_up(turn, turns[-1])):
         begin = len(turns) - 1  # of the answer, which is no question
         return [*(e for e in past if e.begin < begin), _Exchange(offer, begin, is_other=True)]
+    elif past and (place := answers.place_of_answer(turn)) is not None:
+        # One of which nothing is known is as blank as a question.
+        known = past[place : place + 1 or None] if -len(past) <= place else []
+        return [*past, *(replace(entry, is_other=True) for entry in known or [_LOST])]
     elif past and answers.asks_about_answer(turn, language_of(past[-1].text)):
         return [*past[:-1], replace(past[-1], is_other=True)]
     return [*past, _Exchange(turn, len(turns))]
