@@ -510,7 +510,7 @@ class Retriever:
         Encoders that fail are left out, if others are left. It is repeated if another process has
         saved another ensemble meanwhile.
         """
-        home, failed = self._settings.home, list[str]()
+        home, failed, failures = self._settings.home, list[str](), list[str]()
         while True:
             settings = replace(self._settings, values=home.settings)
             self._follow()
@@ -519,8 +519,8 @@ class Retriever:
             if failed:
                 uec, store = without(uec, store, failed) or (uec, store)
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
-            if failed:
-                caveat = "failed", ", ".join(failed)
+            if failures:
+                caveat = "failed", ", ".join(failures)
             method = replace(
                 self._method(request.scope),
                 caveat=caveat,
@@ -529,13 +529,20 @@ class Retriever:
             )
             try:
                 result = search_queries(uec, store, method, request)
-            except EncoderFailed as error:
+            except (EncoderFailed, NoDirection) as error:
                 is_repeated = error.encoder in failed  # something else asks it
                 names = [*failed, error.encoder]
                 if is_repeated or without(self.uec, self.store, names) is None:
                     raise
-                warn(f"{error} Searched without it, so that nothing is answered.")
+                if isinstance(error, NoDirection) and len(request.queries) > 1:  # not of others
+                    alone = [replace(request, queries=[query]) for query in request.queries]
+                    return SearchResult([self._run(question)[0] for question in alone])
                 failed.append(error.encoder)
+                if isinstance(error, NoDirection):
+                    warn(f"{error} This question is decided without it.")
+                    continue
+                warn(f"{error} Searched without it, so that nothing is answered.")
+                failures.append(error.encoder)
             except Exception as error:
                 if self._is_snapshot or not settings.has_changed(error):
                     raise
