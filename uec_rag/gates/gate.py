@@ -229,7 +229,7 @@ class Gate(Policy):
         pending = pending_on_results(self, result, result.queries)
         return [decision for decision, _ in pending.finish()]
 
-    def drift(self, confidences: Sequence[float]) -> str | None:
+    def drift(self, confidences: Sequence[float | None]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
         return drift(self.confidences, confidences)
 

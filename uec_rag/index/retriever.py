@@ -884,7 +884,8 @@ class Retriever:
             self._settings = self._settings.now()
             store = home
         else:
-            store = save.save_index(target, self.uec, self.store, self.calibration)
+            settings = home.settings
+            store = save.save_index(target, self.uec, self.store, self.calibration, settings)
         with store.changing():
             store.change_settings({save.TENANT_REQUIRED: self.tenant_required})
         if gate is not None:

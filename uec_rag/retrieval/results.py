@@ -418,7 +418,8 @@ class Result:
         P(underspecified) at which to ask for clarification; that of the search by default.
         """
         check_threshold(threshold)
-        evidence = replace(self.decision, confidence=self.confidence_at(k))
+        hits = k or self.decision.hits if self.decision.hits else 0  # 0 if there are none
+        evidence = replace(self.decision, confidence=self.confidence_at(k), hits=hits)
         usual = evidence.clarify_from if clarify_from is None else clarify_from
         return decide(evidence, Criteria(threshold, usual))
 
