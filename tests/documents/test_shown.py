@@ -108,7 +108,7 @@ ABOUT = "<h1>Guide</h1><p>" + "Members ask for many things at the desk of the cl
             ["4 euros a term", "It is fine.", "the mayor"],
         ),
         (
-            "<button aria-controls='a7'>Is there a locker?</button><div id='a7'>In the cellar.</div>",
+            "<button aria-controls='a7'>Is there a locker?</button><div id=a7>In the cellar.</div>",
             ["Is there a locker?\n\nIn the cellar."],
         ),
         ("<p>Press <button>Renew</button> to keep it for a week.</p>", ["Press Renew to keep it"]),
