@@ -157,8 +157,8 @@ def _says_only(button: Tag, place: Tag | None) -> bool:
     """Return whether a button stands alone, or beside others, and not within a sentence."""
     if place is None or place.name not in (*_SENTENCES, *_INLINE):
         return True
-    others = (text for text in place.strings if text.find_parent("button") is None)
-    return not any(map(has_words, others)) and (
+    texts = (text for text in place.strings if text.find_parent("button") is None)
+    return not any(map(has_words, texts)) and (
         place.name not in _INLINE or _says_only(button, place.parent)
     )
 

@@ -108,9 +108,9 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     for (section, chunk, start), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
-        own = section.metadata
-        told = own.get("title") if isinstance(own.get("title"), str) else ""
-        title = heading or told or page or name or document.source
+        facts = section.metadata
+        name_of_part = facts.get("title") if isinstance(facts.get("title"), str) else ""
+        title = heading or name_of_part or page or name or document.source
         known = {"page": section.page, "document_title": name or None, "start_index": start}
         above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
         is_bare = chunk == section.heading  # a heading with nothing below it
@@ -118,7 +118,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         for outer in reversed((name, *above)):
             if not mentions(text, outer):
                 text = f"{outer}\n\n{text}"
-        of_part = {key: own[key] for key in own if not _OF_PROGRAMS.fullmatch(key)}
+        of_part = {key: facts[key] for key in facts if not _OF_PROGRAMS.fullmatch(key)}
         metadata = {**of_file, **of_part, "source": document.source, "title": title}
         metadata |= {key: value for key, value in known.items() if value is not None}
         yield Passage(f"{document.source}#{mark}", text.strip(), metadata)

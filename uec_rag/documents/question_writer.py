@@ -227,7 +227,7 @@ class _Writer:
         The model's.
     file : QuestionFile
     calls, tokens : int
-    refused : dict of str to str
+    refusals : dict of str to str
         The texts that are refused, with what is said of them.
     empty : set of str
         The texts of which nobody asks. They are not kept: the next run asks for them again.
@@ -240,7 +240,7 @@ class _Writer:
     file: QuestionFile
     calls: int = 0
     tokens: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
     empty: set[str] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
 
@@ -264,12 +264,14 @@ class _Writer:
             except CallFailed as failed:
                 failure = said_by(failed.error)
         lists = [[*self._written(text)] for text in texts]
-        losses += self.refused
-        if self.refused:
-            rows = (f"passages[{texts.index(t)}] ({t!r:.40}: {e})" for t, e in self.refused.items())
+        losses += self.refusals
+        if self.refusals:
+            rows = (
+                f"passages[{texts.index(t)}] ({t!r:.40}: {e})" for t, e in self.refusals.items()
+            )
             warn(f"The model {self.name!r} refused {', '.join(rows)}; left out.")
-        known = {*losses, *self.empty}
-        unasked = sum(text not in known and self.key(text) not in self.file for text in texts)
+        outcomes = {*losses, *self.empty}
+        unasked = sum(text not in outcomes and self.key(text) not in self.file for text in texts)
         if failure:
             warn(
                 f"The model {self.name!r} failed ({failure}), so that nothing is written for "
@@ -286,11 +288,11 @@ class _Writer:
         batches, wrong, misses = [*_batches(texts, size)], list[str](), 0
         calls = Calls(lambda items: [*map(self._ask_for, items)], at_once, size=1)
         while batches:
-            done = set[int]()
+            ends = set[int]()
             try:
                 with patiently():
                     for places, outcomes in calls.run(batches):
-                        done.add(places.start)
+                        ends.add(places.start)
                         for missed, count in outcomes:
                             wrong += missed
                             progress.update(count)
@@ -300,17 +302,17 @@ class _Writer:
                 return wrong
             except CallFailed as failed:
                 [bad], kind = failed.texts, kind_of(failed.error)
-                misses = 0 if done else misses + (len(bad) == 1 or kind != "refused")
+                misses = 0 if ends else misses + (len(bad) == 1 or kind != "refused")
                 if misses > _MOST_MISSES or kind in ("busy", "forbidden"):
                     raise
                 half = (len(bad) + 1) // 2
                 batches = [
-                    row for at, row in enumerate(batches) if at not in done and row is not bad
+                    row for at, row in enumerate(batches) if at not in ends and row is not bad
                 ]
                 if half < len(bad):
                     batches += [[*bad[:half]], [*bad[half:]]]
                 else:
-                    self.refused[bad[0]] = said_by(failed.error)
+                    self.refusals[bad[0]] = said_by(failed.error)
         return wrong
 
     def _ask_for(self, batch: Sequence[str]) -> tuple[list[str], int]:
@@ -352,11 +354,11 @@ def read_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int
     """
     rows, items = dict[int, Written](), [*_numbered(objects_in(reply, len(reply)))]
     numbers = {number for number, _ in items}
-    first = 0 if 0 in numbers else 1
-    if first == 0 and len(texts) in numbers:  # it is not known from where
+    start = 0 if 0 in numbers else 1
+    if start == 0 and len(texts) in numbers:  # it is not known from where
         return {}
     for number, item in items:
-        at = number - first
+        at = number - start
         if not 0 <= at < len(texts):
             continue
         questions = _lines(item.get("questions"), _LETTER, count, _LONGEST_QUESTION)

@@ -189,14 +189,16 @@ class BlackBoxEncoder(IdentityHead):
             for rows, vectors in self._calls[role].run([texts[at] for at in places]):
                 yield places[rows], vectors
         except CallFailed as failure:
-            error, what, mend = failure.error, f"{len(texts)} texts", "try again"
+            error, subject, mend = failure.error, f"{len(texts)} texts", "try again"
             is_of_text = kind_of(error) in ("refused", "lasting") and len(failure.texts) == 1
             if is_of_text and role == "passage":
                 [text] = failure.texts
-                what = f"a text of {len(text):,} characters, {text!r:.60}"
+                subject = f"a text of {len(text):,} characters, {text!r:.60}"
                 mend = "leave it out, or cut it"
-            told = f"encoder: {self.name!r} failed to embed {what} ({said_by(error)}); {mend}."
-            raise EncoderFailed(told, self.name, failure.texts if is_of_text else ()) from error
+            message = (
+                f"encoder: {self.name!r} failed to embed {subject} ({said_by(error)}); {mend}."
+            )
+            raise EncoderFailed(message, self.name, failure.texts if is_of_text else ()) from error
 
     def _remember(self, texts: Sequence[str], vectors: Sequence[Any]) -> None:
         recent = {**self._recent, **dict(zip(texts, vectors, strict=True))}

@@ -241,10 +241,10 @@ class Retriever:
                     f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
                 ) from error
             except EncoderFailed as error:
-                refused = [p.id for p in passages if p.searched in error.texts]
-                if not refused:
+                ids = [p.id for p in passages if p.searched in error.texts]
+                if not ids:
                     raise
-                text = f"{error} It is of the passage {refused[0]!r}; nothing was added."
+                text = f"{error} It is of the passage {ids[0]!r}; nothing was added."
                 raise EncoderFailed(text, error.encoder, error.texts) from error.__cause__
             with self.changing():
                 with self._first_fit.swapping:

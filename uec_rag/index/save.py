@@ -221,9 +221,9 @@ def save_index(
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
-                kept = {name: home.settings.get(name) for name in ALL_LABELS}
+                labels = {name: home.settings.get(name) for name in ALL_LABELS}
                 fingerprint = {"fingerprint": uec.fingerprint}
-                copy_view(store.snapshot(), home, {**kept, **settings, **fingerprint})
+                copy_view(store.snapshot(), home, {**labels, **settings, **fingerprint})
             record(home, store, uec, calibration)
     except BaseException:
         home.close()

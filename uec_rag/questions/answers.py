@@ -230,18 +230,18 @@ def place_of_answer(turn: str, language: str = "") -> int | None:
         table = tables()[code].get("answer", {})
         if "ordinals" not in table:
             continue
-        nouns, returns, before, last, begins = (
+        nouns, returns, before, ends, begins = (
             {*table[key].replace(",", " ").split()}
             for key in ("nouns", "returns", "before", "last", "begins")
         )
         ordinals = [{*row.split()} for row in table["ordinals"].split(",")]
         _, fillers, verbs = _words_of_forms(code, goes_on=False)
-        beside = fillers if words & nouns else {"one", *languages.function_words(code)}
-        remainder = words - nouns - returns - before - last - begins - verbs - beside
+        small_words = fillers if words & nouns else {"one", *languages.function_words(code)}
+        remainder = words - nouns - returns - before - ends - begins - verbs - small_words
         is_place = not words.isdisjoint(nouns | returns) and not remainder.difference(*ordinals)
         place = next((at for at, row in enumerate(ordinals) if not row.isdisjoint(words)), None)
         if is_place and place is not None:
-            return place if words.isdisjoint(last) else -1 - place  # "second to last"
+            return place if words.isdisjoint(ends) else -1 - place  # "second to last"
         if is_place and not words.isdisjoint(before):
             return -2
     return None

@@ -273,8 +273,8 @@ def _answer(turn: str | Turn) -> str:
 
 def _asked_back(turns: Sequence[str | Turn]) -> str:
     """Return the clarifying question that turns end with; "" if they do not."""
-    last = turns[-1]
-    return last if isinstance(last, str) and is_clarifying_question(last) else ""
+    turn = turns[-1]
+    return turn if isinstance(turn, str) and is_clarifying_question(turn) else ""
 
 
 def _exchanges(turns: Sequence[str | Turn]) -> list[_Exchange]:
@@ -299,8 +299,8 @@ def _with_turn(
         return [*(e for e in past if e.begin < begin), _Exchange(offer, begin, is_other=True)]
     elif past and (place := answers.place_of_answer(turn)) is not None:
         # One of which nothing is known is as blank as a question.
-        known = past[place : place + 1 or None] if -len(past) <= place else []
-        return [*past, *(replace(entry, is_other=True) for entry in known or [_LOST])]
+        entries = past[place : place + 1 or None] if -len(past) <= place else []
+        return [*past, *(replace(entry, is_other=True) for entry in entries or [_LOST])]
     elif past and answers.asks_about_answer(turn, language_of(past[-1].text)):
         return [*past[:-1], replace(past[-1], is_other=True)]
     return [*past, _Exchange(turn, len(turns))]
@@ -321,11 +321,11 @@ def _with_reply(entry: _Exchange, question: str, reply: str) -> _Exchange | None
     return replace(entry, replies=(*before, reply), missed=entry.missed + 1)  # that is asked again
 
 
-def _take_up(turn: str, said: str | Turn) -> str:
+def _take_up(turn: str, before: str | Turn) -> str:
     """Return what a turn takes up of what an answer offers; "" if nothing."""
-    answer = said if isinstance(said, str) else said.text
+    answer = before if isinstance(before, str) else before.text
     # A plain string may be a user's, who ends no sentence before an offer.
-    is_answer = isinstance(said, Turn) or SENTENCE_END.search(answer) is not None
+    is_answer = isinstance(before, Turn) or SENTENCE_END.search(answer) is not None
     offers = answers.offers(answer) if is_answer else []
     if offers and answers.accepts(turn) and answers.offers_to_tell(answer):
         return " and ".join(offers)
@@ -420,8 +420,8 @@ def _check_history(history: Sequence[Sequence[str | Turn]], count: int) -> list[
         ]
         texts = as_strings([text for _, text in pairs], name)
         texts = [check_stored_text(text, name) for text in texts]
-        said = zip((who for who, _ in pairs), texts, strict=True)
-        latest.append(turns_of(said) if pairs else [])
+        spoken = zip((speaker for speaker, _ in pairs), texts, strict=True)
+        latest.append(turns_of(spoken) if pairs else [])
     if len(latest) != count:
         raise ValueError(
             f"history: expected the turns before each of {count} questions, got {len(latest)} "
