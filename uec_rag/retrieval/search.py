@@ -19,6 +19,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.checks import visible_json
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.logistic import EVEN, NEARLY
@@ -590,4 +591,4 @@ def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
         line |= row.decision.metadata() | {"why": [*row.why]}
         line["lacking"] = [*row.decision.lacking]
         line["closest"] = [section.title for section in row.decision.closest]
-        LOG.info("%s", json.dumps(line, ensure_ascii=False))
+        LOG.info("%s", visible_json(json.dumps(line, ensure_ascii=False)))
