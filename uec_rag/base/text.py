@@ -33,6 +33,7 @@ SOURCE_KEYS = ("source", "file_path", "file_name", "url")
 DOCUMENT_KEYS = ("document_title", "Header 1", "h1")
 """Metadata keys for the title of a passage's document: ours and LlamaIndex's, and LangChain's."""
 
+_LINES = regex.compile(r"[^\n]*+\n++|[^\n]++")
 _INLINE_TAG = regex.compile(
     r"</?(?:abbr|a|b|br|code|div|em|font|h[1-6]|i|mark|p|small|span|strong|su[bp]|u|wbr)\b[^<>]*+>",
     regex.IGNORECASE,
@@ -524,10 +525,12 @@ def own_text(metadata: Mapping[str, Any], text: str) -> str:
     >>> own_text({"file_path": "loans.md", "page_label": "4"}, "page_label: 4\n\nNo fees.")
     'No fees.'
     """
-    body = text
-    while body and (line := body.partition("\n"))[0].partition(": ")[0] in metadata:
-        body = line[2].lstrip("\n")
-    return body or text
+    at = 0  # no text is cut for each line, which would take its length
+    for line in _LINES.finditer(text):
+        if line[0].rstrip("\n").partition(": ")[0] not in metadata:
+            break
+        at = line.end()
+    return text[at:] or text
 
 
 def _heading_of(text: str) -> str:
