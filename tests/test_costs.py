@@ -17,8 +17,9 @@ import regex
 import uec_rag
 from tests.helpers import data_of
 from uec_rag import UEC, Retriever
+from uec_rag.advice.advisor import objects_in
 from uec_rag.base.errors import UnknownReading
-from uec_rag.base.text import LONGEST_ASKED, About
+from uec_rag.base.text import LONGEST_ASKED, About, own_text
 from uec_rag.clarify import replies
 from uec_rag.clarify.readings import Reading
 from uec_rag.retrieval.query import LONGEST_QUERY
@@ -211,6 +212,18 @@ def test_a_reply_costs_its_length(said, size):
             replies.find_readings(text, found)
 
     assert seconds(understood, 1) < 0.5
+
+
+@pytest.mark.parametrize("said", ["{", "{a} ", '{"a": {', '{"a": 1,} ', 'é{"x":', '{"\\"'])
+def test_the_reply_of_a_model_costs_its_length(said):
+    text = said * (200_000 // len(said))
+    assert seconds(lambda: objects_in(text, len(text)), 1) < 3
+
+
+@pytest.mark.parametrize("line", ["title: x\n", "title: x\n\n", "title\n"])
+def test_a_passage_of_lines_like_metadata_costs_its_length(line):
+    text = line * (1_000_000 // len(line))
+    assert seconds(lambda: own_text({"title": "x"}, text), 1) < 1
 
 
 def test_of_a_history_the_latest_turns_are_looked_at(retriever):

@@ -5,9 +5,12 @@ import json
 import logging
 import threading
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from langchain_core.messages import AIMessage
+from llama_index.core.llms import ChatMessage, ChatResponse, CompletionResponse
 
 from tests.helpers import data_of
 from uec_rag import Advice
@@ -47,6 +50,23 @@ def test_what_an_advisor_returns_is_read_into_probabilities(reply, opinion):
     assert asked(lambda question, texts: reply, ["why?"]) == [opinion]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        AIMessage('{"verdict": "no"}'),
+        AIMessage([{"type": "text", "text": "No."}]),
+        ChatMessage("no", role="assistant"),
+        ChatResponse(message=ChatMessage('{"verdict": "no"}', role="assistant")),
+        CompletionResponse(text="No"),
+        SimpleNamespace(content='{"verdict": "no"}'),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_function_may_return_the_message_of_its_model(message):
+    [opinion] = asked(lambda question, texts: message, ["why?"])
+    assert opinion == Advice("no").as_opinion(Case("why?", []))
+
+
 @pytest.mark.parametrize("share", [0, 0.49, np.float32(0.5), 1])
 def test_a_number_is_a_probability(share):
     [opinion] = asked(lambda question, texts: share, ["why?"])
@@ -70,7 +90,7 @@ def test_an_advisor_may_name_a_passage(number, named):
         10**400,
         float("nan"),
         1j,
-        "yes",
+        "It may.",
         {"verdict": "maybe"},
         Advice("maybe"),
         {"verdict": "no", "rewrite": 3},
@@ -265,7 +285,16 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
         ("[" * 50_000, None),
         ('{"verdict": "no", "certainty": ' + "1" * 5000 + "}", "no"),
         ('{"verdict": ' + "[" * 5000, None),
-        ("no", None),
+        ("It has no answer.", None),
+        ("NO", "no"),
+        ("no.", "no"),
+        ("No, none of them names a fee.", "no"),
+        ("**Yes**", "answer"),
+        ("Verdict: Clarify", "clarify"),
+        ('{"Verdict": "No."}', "no"),
+        ('{"VERDICT": " ANSWER "}', "answer"),
+        ('{"verdict": false}', "no"),
+        ("<think>No.</think>Yes.", "answer"),
         ("", None),
     ],
 )

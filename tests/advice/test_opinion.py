@@ -206,12 +206,15 @@ NO, YES = Opinion(0.05), Opinion(0.95)  # a bool, or a number
         (decide_on(0.4, 0.0, TWO[:1]), verdict("clarify"), "clarify", "What exactly do you mean?"),
         (ASKS, verdict("answer"), "answer", None),
         (ASKS, verdict("no"), "abstain", None),
-        (ASKS, YES, "answer", "The documents seem to answer this."),
-        (ASKS, NO, "abstain", "Nothing found seems to answer this."),
+        (ASKS, YES, "clarify", "Do you mean the cat or the engine?"),
+        (ASKS, NO, "clarify", "Do you mean the cat or the engine?"),
+        (decide_on(0.9, 0.75), YES, "clarify", "What exactly do you mean?"),
         (ASKS, replace(YES, missing=("meaning (no answer)",)), "clarify", "cat or the engine?"),
     ],
 )
-def test_a_verdict_decides_and_so_does_a_mere_yes_or_no(found, opinion, action, reason):
+def test_a_verdict_decides_and_a_mere_yes_or_no_leaves_what_is_asked_back(
+    found, opinion, action, reason
+):
     told = apply_opinion(found, opinion)
     assert told.action == action
     assert told.advice_probability == opinion.contains

@@ -1,5 +1,7 @@
 """What is refused before work starts, and what of a text may reach a terminal or a prompt."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,11 @@ def test_a_quoted_text_is_one_line_that_does_not_end_before_its_end(text):
 def test_numbers_ascend_within_their_segments(numbers, starts, ascend):
     given = None if starts is None else np.array(starts)
     assert checks.are_ascending(np.array(numbers), given) is ascend
+
+
+@pytest.mark.parametrize("sign", ["\x9b", "\u200f", "\u061c", "\u202e", "\U000e0041"])
+def test_no_sign_that_a_terminal_obeys_or_nobody_sees_is_shown(sign):
+    assert sign not in checks.visible(f"a{sign}b") + checks.quote(f"a{sign}b")
+    text = json.dumps(f"a{sign}b", ensure_ascii=False)
+    assert sign not in checks.visible_json(text)
+    assert json.loads(checks.visible_json(text)) == f"a{sign}b"

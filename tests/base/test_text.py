@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.helpers import data_of, rows_of
-from uec_rag.base.text import About, path_names
+from uec_rag.base.text import SOURCE_KEYS, TITLE_KEYS, About, first_value, path_names
 
 
 @pytest.mark.parametrize("row", rows_of("subjects.csv"), ids=lambda row: row["metadata"])
@@ -36,3 +36,28 @@ def test_a_passage_opens_with_the_first_words_of_its_text():
         " über 3 loans x x x x x x x "
     )
     assert About.from_passage({}, "?!").opening.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        (["Tent", "camping"], "Tent"),
+        ([["Tent"], "B"], "Tent"),
+        ({"en": "Tent", "de": "Zelt"}, "Tent"),
+        ({"rendered": "Tent &#8211; small"}, "Tent – small"),
+        ("Tent &amp; bag", "Tent & bag"),
+        ('<span class="x">Tent</span>', "Tent"),
+        ("List<String> &", "List<String> &"),
+        ("a < b </ c", "a < b </ c"),
+        ([], ""),
+        (2024, "2024"),
+    ],
+)
+def test_a_title_is_what_a_site_shows(title, shown):
+    assert first_value({"title": title}, TITLE_KEYS) == shown
+
+
+def test_a_number_as_source_is_no_name():
+    assert first_value({"source": 7}, SOURCE_KEYS) == ""
+    assert first_value({"source": "12", "url": "a.org"}, SOURCE_KEYS) == "a.org"
+    assert About.from_passage({"source": 3}, "Text.").subject == ""

@@ -28,7 +28,7 @@ class Service:
     model = "text-embedding"
 
     def __init__(self):
-        self.error, self._words = None, bag_of_words(16, "service")
+        self.error, self.unknown, self._words = None, (), bag_of_words(16, "service")
 
     def embed_documents(self, texts):
         if isinstance(self.error, Exception):
@@ -38,7 +38,8 @@ class Service:
         return self._words(texts).tolist()
 
     def embed_query(self, text):
-        return self.embed_documents([text])[0]
+        [vector] = self.embed_documents([text])
+        return [0.0 if text in self.unknown else number for number in vector]
 
 
 class RateLimit(Exception):
@@ -101,7 +102,7 @@ def by_judge(index, gate):
 def by_postprocessor(index, gate):
     nodes = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in SHOP]
     gate = llama_index.UECGatePostprocessor(gate=gate, embedding=index.uec)
-    [notice] = gate.postprocess_nodes(nodes, query_str=ASKED)
+    [notice, *_] = gate.postprocess_nodes(nodes, query_str=ASKED)
     told = [notice.metadata[f"uec_{name}"] for name in ("decision", "reason_code", "reason")]
     return *told, [ANSWER]
 
@@ -136,6 +137,23 @@ def test_it_is_uncertain_with_what_words_find_and_says_which_encoder_failed(
     assert (action, code) == ("abstain", "uncertain")
     assert texts[0] == ANSWER
     assert "text-embedding failed" in reason
+
+
+@pytest.mark.filterwarnings("ignore:encoder .*decided without it")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_question_to_which_it_returns_zeros_is_decided_by_words(index, service, way):
+    service.unknown = {ASKED}
+    action, code, _, texts = WAYS[way](index, Gate(0.1))
+    assert (action, code, texts[0]) == ("answer", "answered", ANSWER)
+
+
+def test_zeros_for_a_question_change_nothing_of_those_beside_it(index, service):
+    before = index.search(["When is shipping free?"])[0]
+    service.unknown = {ASKED}
+    with pytest.warns(UserWarning, match="'text-embedding' returned NaN, .*decided without it"):
+        zeros, other = index.search([ASKED, "When is shipping free?"])
+    assert zeros.passages[0].text == ANSWER
+    assert (other.ids, other.decision) == (before.ids, before.decision)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)

@@ -220,6 +220,10 @@ WAITS = [
     (with_header("retry-after", formatdate(0, usegmt=True)), 0.0),
     (Refusal(429, "Rate limit reached. Please try again in 7.0s."), 7.0),
     (ConnectionError("429 Too Many Requests: retry after 7 seconds"), 7.0),
+    (ConnectionError("429: please wait 1m 15.5s."), 75.5),
+    (ConnectionError("429: try again in 1m20s (limit 20)"), 80.0),
+    (ConnectionError("429: retry in 1 minute and 5 secs"), 65.0),
+    (ConnectionError("429: retry in 250ms, or later"), 0.25),
     (wrapped(Refusal(429, "slow down", 7.0)), 7.0),
     (Refusal(429, "slow down"), 1.0),
     (DOWN, 0.5),
@@ -258,9 +262,29 @@ def test_waits_grow_and_end(service, clock):
 
 def test_nobody_waits_for_the_quota_of_tomorrow(service, clock):
     service.fails = lambda _: Refusal(429, "Too Many Requests", 3600.0)
-    with pytest.raises(EncoderFailed, match="429"):
+    with pytest.raises(
+        EncoderFailed, match=r"429.*asks to wait for 3,600 s, and 120 s are the most"
+    ):
         index_of(UEC([service, "bm25"]), TEXTS[:4])
     assert (service.calls, clock.seconds) == (1, 0.0)
+
+
+def test_a_text_that_is_too_long_is_named_by_its_passage_and_length(service):
+    def strict(texts):
+        if max(map(len, texts)) > 1_000:
+            raise Refusal(400, "maximum context length is 256 tokens")
+        return service.embed_documents(texts)
+
+    texts = [*TEXTS[:9], "word " * 300, *TEXTS[9:12]]
+    with pytest.raises(EncoderFailed, match=r"a text of 1,500 characters, 'word .*passage 'p9'"):
+        index_of(UEC([strict, "bm25"]), texts)
+
+
+def test_no_key_of_an_address_is_shown(service):
+    service.fails = lambda _: Refusal(400, "400 for url 'https://host.org/v1/embed?key=s3cret'")
+    with pytest.raises(EncoderFailed, match=r"for url .https:..host\.org.v1.embed.") as raised:
+        index_of(UEC([service, "bm25"]), TEXTS[:4])
+    assert "s3cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("most", [10, 60])
@@ -326,7 +350,10 @@ def test_a_text_that_is_too_long_makes_calls_no_smaller(service, clock):
 
     strict = Strict(clock=clock)
     index = Retriever(UEC([strict, "bm25"]))
-    with pytest.raises(EncoderFailed, match=r"failed to embed 33 texts .*maximum context length"):
+    with pytest.raises(
+        EncoderFailed,
+        match=r"failed to embed a text of 250 characters, .long .*maximum context length",
+    ):
         index.add([*TEXTS[:32], long])
     strict.reset()
     index.add(TEXTS[32:64])

@@ -13,6 +13,14 @@ from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
+from pypdf import PdfWriter
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    NameObject,
+    NumberObject,
+)
 
 from tests.documents.files import (
     docx,
@@ -99,6 +107,32 @@ def test_what_is_not_read_is_counted():
         "directive that docutils refuses": 1,
     }
     assert read_content("a.pdf", scan.getvalue()).left_out == {"page without text": 1}
+
+
+@pytest.mark.parametrize("names", [{"/Encoding": "/Identity-H", "/Subtype": "/Type0"}, {}])
+def test_a_page_whose_fonts_do_not_tell_their_letters_is_counted_as_one_without_text(names):
+    glyphs = DictionaryObject({NameObject("/Type"): NameObject("/Encoding")})
+    shapes = [NumberObject(1), *(NameObject(f"/g{n}") for n in range(1, 60))]
+    glyphs[NameObject("/Differences")] = ArrayObject(shapes)
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/ABCDEF+Odd"} | names
+    fields = DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})
+    if not names:
+        fields[NameObject("/Encoding")] = glyphs
+    else:
+        inner = {"/Type": "/Font", "/Subtype": "/CIDFontType2", "/BaseFont": "/ABCDEF+Odd"}
+        of_letters = DictionaryObject({NameObject(k): NameObject(v) for k, v in inner.items()})
+        fields[NameObject("/DescendantFonts")] = ArrayObject([of_letters])
+    writer = PdfWriter()
+    page, content = writer.add_blank_page(width=612, height=792), DecodedStreamObject()
+    fonts = DictionaryObject({NameObject("/F1"): fields})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content.set_data(f"BT /F1 12 Tf 72 700 Td <{bytes(range(4, 58)).hex()}> Tj ET".encode())
+    page[NameObject("/Contents")] = writer._add_object(content)
+    data = io.BytesIO()
+    writer.write(data)
+    read = read_content("a.pdf", data.getvalue())
+    assert read.left_out == {"page without text": 1}
+    assert not any(block.strip() for page in read.pages for block in page.blocks)
 
 
 @pytest.fixture(scope="module")

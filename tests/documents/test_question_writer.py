@@ -107,7 +107,7 @@ def test_nothing_in_a_passage_ends_its_quotation():
 
 
 @pytest.mark.parametrize("reply", data_of("wrong_replies.json"))
-def test_a_wrong_reply_is_asked_for_once_more_and_then_left_out_for_good(reply, tmp_path):
+def test_a_wrong_reply_is_asked_for_once_more_and_is_not_kept(reply, tmp_path):
     asked = []
 
     def model(prompt):
@@ -117,8 +117,42 @@ def test_a_wrong_reply_is_asked_for_once_more_and_then_left_out_for_good(reply, 
     written = write_questions(["Pets are welcome."], model, keep=tmp_path / "kept")
     assert (written[0], written.left_out, len(asked)) == ([], 1, 2)
     assert "1 left out" in str(written)
-    again = write_questions(["Pets are welcome."], model, keep=tmp_path / "kept")
-    assert (again.calls, again.reused, len(asked)) == (0, 1, 2)
+    again = write_questions(["Pets are welcome."], Scripted(), keep=tmp_path / "kept")
+    assert (again.calls, again.reused, len(again[0])) == (1, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("reply", "lines"),
+    [
+        ({"passage": "1", "questions": ["What?"], "names": []}, ("What?",)),
+        ({"Passage": "[1]", "Questions": ["What?"]}, ("What?",)),
+        ({"passage": 1.0, "questions": [*"abcd"], "names": []}, ("a", "b", "c")),
+        ({"passage": 1, "questions": ["What?", 5, "?"], "names": []}, ("What?",)),
+        (
+            {"passage": 1, "questions": ["What?"], "names": ["112", "!", "aid"]},
+            ("What?", "112, aid"),
+        ),
+        (
+            {"passage": 1, "questions": ["What?"], "names": "help; aid,\n112"},
+            ("What?", "help, aid, 112"),
+        ),
+        ({"passage": 1, "questions": "What?\nHow?", "names": None}, ("What?", "How?")),
+        ({"passages": [{"passage": 1, "questions": ["What?"]}]}, ("What?",)),
+        ({"result": [{"a": 1}, [], {"passage": 0, "questions": ["What?"]}]}, ("What?",)),
+    ],
+)
+def test_what_is_valid_of_a_reply_is_taken(reply, lines):
+    assert read_questions(json.dumps(reply), ["Text."]) == {0: lines}
+
+
+def test_passages_that_are_numbered_from_zero_get_their_own_questions():
+    def replied(*numbers):
+        rows = [{"passage": number, "questions": [f"q{number}"]} for number in numbers]
+        return read_questions("\n".join(map(json.dumps, rows)), ["a", "b", "c"])
+
+    assert replied(0, 2) == {0: ("q0",), 2: ("q2",)}
+    assert replied(1, 3) == {0: ("q1",), 2: ("q3",)}
+    assert replied(0, 1, 3) == {}  # nobody knows
 
 
 def test_only_what_was_wrong_is_asked_for_again():
@@ -266,6 +300,30 @@ def test_a_call_that_is_refused_for_its_size_is_sent_in_halves(waits):
 
     assert all(write_questions(TEXTS[:8], small))
     assert model.asked == TEXTS[:8]
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.parametrize("error", [Status(400), Status(500), ValueError("content filter")])
+def test_a_passage_that_is_refused_is_left_out_and_named_and_no_other(error, at_once, waits):
+    def strict(prompt):
+        if TEXTS[12] in texts_in(prompt).values():
+            raise error
+        return Scripted()(prompt)
+
+    with pytest.warns(UECWarning, match=r"refused passages\[12\] \('Section 12.*left out"):
+        written = write_questions(TEXTS, strict, at_once=at_once)
+    assert [at for at, lines in enumerate(written) if not lines] == [12]
+    assert (written.left_out, written.unasked, written.failure) == (1, 0, "")
+
+
+def test_a_wait_beyond_the_limit_ends_with_how_long_it_is_and_no_key(waits):
+    error = ConnectionError("429: try again in 1 hour (https://me:pw@host.org/v1?key=s3cret&b=1)")
+    with pytest.warns(UECWarning, match="to wait for 3,600 s, and 120 s are the most") as told:
+        written = write_questions(TEXTS, failing(Scripted(), error, range(99)))
+    assert (waits, written.unasked) == ([], 30)
+    for text in (written.failure, str(told[0].message)):
+        assert "https://host.org/v1)" in text
+        assert not {"s3cret", "pw"} & {*re.findall(r"\w+", text)}
 
 
 def test_an_error_of_the_function_itself_is_raised():

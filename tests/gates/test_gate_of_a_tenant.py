@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -60,6 +61,28 @@ def test_drift_is_watched_as_the_gate_searches(index, asked):
     assert gate.drift(asked[0]) is None
     whole = index.search(asked[0], 4).confidence
     assert gate.gate.drift(whole.tolist()) is not None  # as it was searched before
+
+
+def test_a_gate_of_one_hit_is_about_one_hit_wherever_it_decides(index, asked, recwarn):
+    [retriever, *_] = of_langchain(index)
+    single = retriever.model_copy(update={"k": 1})
+    gate = langchain.UECGate.from_labels(single, *asked, max_wrong=0.3)
+    assert gate.gate.k == 1
+    assert gate.drift(asked[0]) is None
+    hits = gate.invoke(asked[0][0])["documents"]
+    assert hits[0].metadata["uec_search"]["hits"] == 1
+    step = RunnableLambda(lambda _: hits)
+    langchain.UECGate(retriever=step, gate=gate.gate).invoke(asked[0][0])
+    assert not [one for one in recwarn if "guarantee does not" in str(one.message)]
+
+
+def test_what_has_no_confidence_is_left_out_of_a_comparison_and_counted():
+    gate = Gate(confidences=tuple(np.linspace(0.2, 1.0, 200)))
+    later = np.linspace(0.2, 1.0, 50)
+    assert gate.drift([*later, None, float("nan")]) is None
+    assert gate.drift([0.1] * 31 + [None] * 9) is None  # of too few, nothing is known
+    told = gate.drift([*(later / 4), None, float("nan")])
+    assert "last 50 questions (and 2 without a confidence" in told
 
 
 def test_a_gate_fits_searches_of_its_tenant(index, asked, recwarn):

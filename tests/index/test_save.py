@@ -25,7 +25,7 @@ from uec_rag.ensemble import ensemble_file
 from uec_rag.gates import Gate
 from uec_rag.index import save as index_save
 from uec_rag.index.save import check_index
-from uec_rag.index.updates import update_files
+from uec_rag.index.updates import MADE_WITH, update_files
 from uec_rag.stores import LocalStore
 from uec_rag.stores.local.database import Database
 
@@ -178,6 +178,16 @@ def test_until_a_transaction_is_on_disk_the_ensemble_of_before_it_is_there(small
         small.delete(["p0"])
     assert passages_of_another() == len(small) < 11
     assert len([*(path / "ensemble").iterdir()]) == 1  # none is left of what was undone, either
+
+
+def test_a_saved_snapshot_has_labels_and_how_it_was_made(small, path, tmp_path):
+    small.save(path)
+    small.label("Which one?", ["p1"])
+    small._settings.home.change_settings({MADE_WITH: {"chunk_size": 300}})
+    small.snapshot().save(tmp_path / "copy")
+    loaded = load_index(tmp_path / "copy", small.uec)
+    assert loaded.labels == {"Which one?": {"p1"}}
+    assert loaded._settings.home.settings[MADE_WITH] == {"chunk_size": 300}
 
 
 def test_an_index_that_cannot_be_written_over_stays_whole(small, full, path, monkeypatch):

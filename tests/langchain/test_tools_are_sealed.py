@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 from langchain.agents import create_agent
+from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -94,7 +96,17 @@ def by_agent(tool, more):
     return "\n".join(message.text for message in messages[1:])
 
 
-CALLS = [by_tool_call, by_awaited_call, by_node, by_agent]
+def by_executor(tool, more):
+    says = iter([AIMessage("", tool_calls=[call_of(tool, more)]), AIMessage("Done.")])
+    prompt = ChatPromptTemplate([("human", "{input}"), ("placeholder", "{agent_scratchpad}")])
+    agent = create_tool_calling_agent(Caller(messages=says), [tool], prompt)
+    options = {"return_intermediate_steps": True, "stream_runnable": False}
+    executor = AgentExecutor(agent=agent, tools=[tool], **options)
+    [(_, reply)] = executor.invoke({"input": QUESTION})["intermediate_steps"]
+    return str(reply)
+
+
+CALLS = [by_tool_call, by_awaited_call, by_node, by_agent, by_executor]
 
 
 def names_in(said):
@@ -123,7 +135,8 @@ def test_what_a_models_call_has_beside_the_schema_is_refused(made, more):
     for call in (by_tool_call, by_awaited_call):
         with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
             call(tool, more)
-    assert "Extra inputs are not permitted" in by_node(tool, more)
+    for call in (by_node, by_executor):
+        assert "Extra inputs are not permitted" in call(tool, more)
     assert names_in(by_tool_call(tool, {})) == {"north", "south"}
 
 

@@ -2,13 +2,14 @@ import json
 
 import pytest
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.decisions import judge
 from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Decision
 from uec_rag.gates.gate import Gate
-from uec_rag.llama_index import UECGatePostprocessor
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE, retriever_tool
 from uec_rag.questions.languages import SENTENCES
 from uec_rag.retrieval.results import tell
@@ -45,6 +46,15 @@ OTHER = NodeWithScore(node=TextNode(id_="other", text="found by words"), score=9
 def test_the_decision_says_which_nodes_come_through(nodes, gate, through):
     left = UECGatePostprocessor(gate=gate).postprocess_nodes(nodes)
     assert [node.node_id for node in left] == through
+
+
+def test_an_advisor_of_a_postprocessor_sees_the_turns_as_that_of_an_engine_does():
+    asked, nodes = [], found("abstain", 0.4, "a")
+    gate = Gate(advisor=lambda question, texts: asked.append(question))
+    bundle = UECQueryBundle("And the scanner?", history=["How is the printer cleaned?"])
+    UECGatePostprocessor(gate=gate).postprocess_nodes(nodes, bundle)
+    UECQueryEngine.from_args(Told(nodes), MockLLM(), gate).query(bundle)
+    assert asked == ["How is the printer cleaned?\nAnd the scanner?"] * 2
 
 
 def test_no_nodes_are_nothing_to_answer_from():

@@ -32,6 +32,25 @@ def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, l
 
 
 @pytest.mark.parametrize(
+    ("turn", "place"),
+    [
+        ("Say the second answer again", 1),
+        ("Let's return to my third question, please", 2),
+        ("And the reply before?", -2),
+        ("the second to last answer", -2),
+        ("Nochmal die zweite Antwort", 1),
+        ("La deuxième réponse encore", 1),
+        ("Volvamos a mi segunda pregunta", 1),
+        ("Repeat the second step", None),
+        ("Who answers the first question of the exam?", None),
+        ("Repeat that", None),
+    ],
+)
+def test_an_earlier_answer_is_asked_for_by_its_place(turn, place):
+    assert answers.place_of_answer(turn) == place
+
+
+@pytest.mark.parametrize(
     ("answer", "offered"),
     [
         ("Choose one:\n1. the kiln\n2. the lathe", ["the kiln", "the lathe"]),
@@ -51,9 +70,6 @@ def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, l
 )
 def test_what_an_answer_lists_is_offered_and_what_has_no_name_is_not(answer, offered):
     assert answers.offers(answer) == offered
-    noted = answers.note_offers(answer)
-    assert answers.is_note(noted) is bool(offered)
-    assert answers.offers(noted) == offered
 
 
 @pytest.mark.parametrize("language", languages.languages())
@@ -70,7 +86,6 @@ def test_the_sections_that_a_reason_names_as_the_closest_are_offered_as_they_are
     ):
         reason = decide(replace(evidence, **change)).reason
         assert answers.offers(reason) == offered
-        assert answers.offers(answers.note_offers(reason)) == offered
     assert answers.offers(f"{reason}\n- lamps\n- chairs") == ["lamps", "chairs"]
 
 

@@ -205,3 +205,12 @@ def test_what_stands_for_no_title_is_none(titles, key):
     index = index_of(UEC(), texts, metadatas=metadatas)
     decision = index.search([question])[0].decision
     assert {reading.title for reading in decision.readings} == {"laptop", "camera", "projector"}
+
+
+def test_a_line_of_the_log_has_no_sign_that_a_terminal_obeys(with_words, caplog):
+    asked = "Who led \x9b2J the \u200fmine\U000e0041?"
+    with caplog.at_level(logging.INFO, "uec_rag.decisions"):
+        index_of(with_words, ["Ada led the Elkins mine."]).search([asked])
+    [record] = caplog.records
+    assert not {"\x9b", "\u200f", "\U000e0041"} & {*record.message}
+    assert json.loads(record.message)["question"] == asked

@@ -12,6 +12,7 @@ from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
+from uec_rag.questions.answers import Turn
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.query import Query, in_context, phrasings, turns_of
 
@@ -139,7 +140,7 @@ def test_a_reply_that_says_more_is_one_turn_with_the_question():
 
 
 def test_what_an_answer_lists_is_no_reply_to_what_was_asked_back():
-    turns = ["How do I force it?", BACK, "(1) refunds\n(2) repairs"]
+    turns = ["How do I force it?", BACK, Turn("assistant", "- refunds\n- repairs")]
     assert Query.parse("Who pays?", turns).turns == ["How do I force it?"]
 
 
@@ -164,7 +165,8 @@ BACK = "Do you mean rsync, git add or git push?"
 @pytest.mark.parametrize("row", data_of("replies_in_turn.json"), ids=lambda row: row["said"])
 def test_a_reply_belongs_to_the_question_that_was_asked_back_about(row):
     """What is searched: a question, the turns before it, and the replies that choose."""
-    query = Query.parse(row["said"], row["turns"])
+    turns = [turn if isinstance(turn, str) else Turn(*turn) for turn in row["turns"]]
+    query = Query.parse(row["said"], turns)
     assert [query.text, [*query.history], [*query.replies]] == row["searched"]
 
 
@@ -178,7 +180,7 @@ def test_of_the_answers_those_count_that_ask_one_question_and_what_the_last_one_
     messages = zip(["user", "assistant"] * 2, said, strict=True)
     turns = turns_of([*messages, ("assistant", "Can I help with anything else?")])
     asked = ["Who pays?", "What exactly do you mean? Of which flat?", "The first."]
-    assert turns == [*asked, "[0] The tenant."]
+    assert turns == [*asked, Turn("assistant", "The tenant.")]
     assert turns_of([("user", "Who pays?"), ("assistant", turns[1])]) == turns[:2]
     assert turns_of([("user", "Who pays?"), ("assistant", "He."), ("user", "Why?")])[1:] == ["Why?"]
     query = Query.parse("When?", turns)
@@ -204,7 +206,7 @@ def test_what_the_last_answer_says_leads_to_what_a_follow_up_means():
     assert ["p2" in ids for ids in hits] == [False, True]
 
 
-@pytest.mark.parametrize("answer", ["[0] It is open.", ""])
+@pytest.mark.parametrize("answer", [Turn("assistant", "It is open."), ""])
 def test_the_answer_says_nothing_of_a_question_that_begins_a_conversation(answer):
     [phrasing] = phrasings(Query.parse("Who pays?", [answer]))
     assert phrasing.searched == ["Who pays?"]
@@ -253,6 +255,36 @@ def test_what_asks_about_the_answer_to_an_offer_is_what_was_offered():
     for turns in (history, [*history, "Source?"], [*history, "Source?", "thanks"]):
         assert Query.parse("Are you sure?", turns).text == "refunds"
     assert not Query.parse("Are you sure?", ["thanks"]).is_other
+
+
+def test_what_asks_for_an_earlier_answer_finds_what_its_question_does_or_nothing():
+    index = index_of(UEC(), data_of("shop.json")["texts"])
+    said = ["On which day is the workshop closed?", "When is shipping free?", "What are lamps?"]
+    history = turns_of(
+        zip(
+            ["user", "assistant"] * 3,
+            [*said[:1], "Mondays.", *said[1:2], "Above 60.", *said[2:], "?"],
+            strict=True,
+        )
+    )
+    turns = ["The first answer again", "And the answer before that?", "Say the ninth answer again"]
+    first, second, ninth = index.search(turns, history=[history] * 3)
+    assert [first.decision.searched_as, second.decision.searched_as] == said[:2]
+    assert first.ids == index.search(said[:1])[0].ids
+    assert (ninth.ids, ninth.decision.action) != (index.search(said[2:])[0].ids, "answer")
+    assert Query.parse("Repeat the fifth answer", history).text == ""
+    later = Query.parse("And on Sundays?", [*history, "Repeat the first answer"])
+    assert later.turns == [*said, said[0]]
+
+
+@pytest.mark.parametrize("thanks", ["👌", ";-)", "thank u", "hihi okay"])
+def test_thanks_in_signs_get_no_answer(thanks):
+    index = index_of(UEC(["bm25"]), data_of("shop.json")["texts"])
+    before = ["How long is the warranty on lamps?"]
+    [result] = index.search([thanks], history=[before])
+    assert (result.decision.action, result.decision.code) == ("abstain", "no_question")
+    asked = ["Do you mean refunds or repairs?"]
+    assert Query.parse(thanks, [*before, "Which?", *asked]).text != thanks or thanks[0].isalpha()
 
 
 def test_a_question_that_is_repeated_is_not_its_own_context():

@@ -106,3 +106,19 @@ def test_of_what_is_refused_nothing_is_said_in_another_spelling(uec, question):
     assert found.decision.action == "abstain"
     assert "searched as" not in found.decision.reason
     assert found.decision.searched_as == ""
+
+
+FLOORS = {
+    "in words": ["The archive is on the fourth floor.", "Tea is at three on the first of May."],
+    "in digits": ["The archive is on the 4th floor.", "Tea is at three on the first of May."],
+    "in both": ["The archive is on the 4th floor.", "Each fourth visitor gets a map for free."],
+}
+
+
+@pytest.mark.parametrize("way", FLOORS)
+@pytest.mark.parametrize("asked", ["What is on the 4th floor?", "what is on the fourth floor"])
+def test_an_ordinal_is_found_in_digits_and_in_words(way, asked):
+    index = index_of(UEC(), [*data_of("shop.json")["texts"], *FLOORS[way]])
+    fourth, fifth = index.search([asked, "What is on the 5th floor?"])
+    assert (fourth.ids[0], fourth.decision.action) == ("p16", "answer")
+    assert fifth.decision.action == "abstain"

@@ -10,6 +10,7 @@ from examples.chat import PASSAGES
 from tests.helpers import data_of
 from tests.server.conftest import serving
 from uec_rag.index import Retriever
+from uec_rag.questions.answers import Turn
 from uec_rag.server import create_mcp
 
 FOLLOW_UP = {"question": "And how long does it take?", "k": 3}
@@ -42,7 +43,7 @@ def call(folder):
 
 @pytest.mark.parametrize("history", [BEFORE, MESSAGES])
 def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_index, history):
-    turns = BEFORE if history is BEFORE else [*BEFORE, "[0] The caretaker."]
+    turns = BEFORE if history is BEFORE else [*BEFORE, Turn("assistant", "The caretaker.")]
     [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[turns])
     asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()
     said = call("search", **FOLLOW_UP, history=history).structuredContent

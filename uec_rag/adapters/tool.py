@@ -16,6 +16,7 @@ from uec_rag.clarify.replies import Within
 from uec_rag.confidence.decision import Action
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.index.retriever import Retriever
+from uec_rag.questions.answers import Turn
 from uec_rag.retrieval.results import Result, read_by_model
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages
 from uec_rag.stores.filters import selects_all
@@ -172,7 +173,7 @@ class IndexView:
         k: int = 4,
         *,
         filter: Filter | None = None,
-        history: Sequence[str] = (),
+        history: Sequence[str | Turn] = (),
         within: Within | None = None,
     ) -> Result:
         """Search for one question, as `Retriever.search` does."""

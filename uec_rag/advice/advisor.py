@@ -43,6 +43,11 @@ _END_THOUGHTS = re.compile(
     rf"</{_THOUGHTS}>|\[/THINK\]|◁/think▷|<\|END_THINKING|<\|channel\|>final", re.IGNORECASE
 )
 _DECODER = json.JSONDecoder(parse_int=float)  # int raises ValueError for thousands of digits
+_VERDICT = re.compile(
+    r"\W*(?:verdict\W+)?(?:(answer|clarify|true|false)\W*|(no|yes)(?:\W*|[.,;:!\n–—]\s.*))",
+    re.IGNORECASE | re.DOTALL,
+)
+_WORDS = {"yes": "answer", "true": "answer", "false": "no"}
 _log = logging.getLogger(__name__)
 _SURE, _YES = 0.97, 0.95  # the probabilities that a verdict, and a bool, stand for
 _is_advising = ContextVar("_is_advising", default=False)
@@ -108,8 +113,9 @@ Advisor: TypeAlias = Callable[..., object]
 """A chat model's reader or a decision model, by the names of its parameters.
 
 - A callable, or coroutine function, from a question and the texts of its hits to an `Advice`. A
-  bool is taken for the verdict "answer" or "no"; a number from 0 to 1 for P(the texts answer the
-  question), an `Opinion`; and a text for the reply of a language model (`read_reply`).
+  bool is taken for the verdict "answer" or "no", which leaves a clarifying question; a number from
+  0 to 1 for P(the texts answer the question), an `Opinion`; and a text, or a message of LangChain
+  or LlamaIndex, for the reply of a language model (`read_reply`).
 - A decision model (`uec_rag.advice.decision_models.decision_model`).
 
 Anything else, such as None, counts as not asked, and so does a call that raises. While an advisor
@@ -144,17 +150,19 @@ def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
 def ask_model(
     call: Callable[[str], Any], template: str, question: str, texts: Sequence[str]
 ) -> object:
-    """Ask a language model by what calls it with a prompt; return its reply, of a message its text.
+    """Ask a language model by what calls it with a prompt; return its reply as it is."""
+    return call(prompt(question, texts, template))
 
-    What a parser behind the model returns is returned as it is.
-    """
-    reply = call(prompt(question, texts, template))
-    text = getattr(reply, "text", None)
-    return str(text) if isinstance(text, str) else reply
+
+def text_of(reply: object) -> str | None:
+    """Return the text of a model's reply: of a string, or of a message; None of anything else."""
+    message = getattr(reply, "message", reply)  # of a reply of LlamaIndex to messages
+    texts = (message, *(getattr(message, name, None) for name in ("text", "content")))
+    return next((str(text) for text in texts if isinstance(text, str)), None)
 
 
 def read_reply(reply: str) -> Advice | None:
-    """Parse the reply of a language model: its last JSON object with a verdict.
+    """Parse the reply of a language model: its last JSON object with a verdict, or a verdict alone.
 
     What it thinks before is left out; None if nothing is left, as of thoughts that do not end.
 
@@ -166,8 +174,8 @@ def read_reply(reply: str) -> Advice | None:
     'answer'
     >>> read_reply("It depends.")
     """
-    verdicts = [item for item in objects_in(reply) if "verdict" in item]
-    return _as_advice(verdicts[-1]) if verdicts else None
+    verdicts = [item for item in map(_plain, objects_in(reply)) if "verdict" in item]
+    return _as_advice(verdicts[-1] if verdicts else {"verdict": _without_thoughts(reply)})
 
 
 def objects_in(reply: str, limit: int = _MOST_READ) -> list[dict[str, Any]]:
@@ -178,8 +186,22 @@ def objects_in(reply: str, limit: int = _MOST_READ) -> list[dict[str, Any]]:
     >>> objects_in('<think>{"a": 1}</think>Here: [{"a": true}, {"a": "b"}]')
     [{'a': True}, {'a': 'b'}]
     """
-    behind = _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
-    return [*_objects(behind[-limit:])]
+    return [*_objects(_Unlined(_without_thoughts(reply)[-limit:]))]
+
+
+def _without_thoughts(reply: str) -> str:
+    return _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
+
+
+class _Unlined(str):
+    """A text whose lines an error does not count, which takes its length for each of its braces."""
+
+    __slots__ = ()
+
+    def count(self, *_: object) -> int:
+        return 0
+
+    rfind = count
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -203,7 +225,7 @@ def _as_advice(value: object) -> Advice | None:
         value = dump()
     if not isinstance(value, Mapping):
         return None
-    names = ("verdict", "options", "rewrite")
+    names, value = ("verdict", "options", "rewrite"), _plain(value)
     try:
         advice = Advice.restore({name: value[name] for name in names if value.get(name)})
     except ValueError:
@@ -213,13 +235,27 @@ def _as_advice(value: object) -> Advice | None:
     return replace(advice, passage=int(cast(float, passage))) if is_number else advice
 
 
+def _plain(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the fields of a reply with names in small letters, and its verdict as one word.
+
+    Examples
+    --------
+    >>> _plain({"Verdict": "**No.**", "rewrite": "Who pays?"})
+    {'verdict': 'no', 'rewrite': 'Who pays?'}
+    """
+    plain = {name.lower() if isinstance(name, str) else name: fields[name] for name in fields}
+    word = _VERDICT.fullmatch(str(plain.get("verdict", "")))
+    text = (word[1] or word[2]).lower() if word else ""
+    return plain | {"verdict": _WORDS.get(text, text)} if word else plain
+
+
 def _as_opinion(reply: object, case: Case) -> Opinion:
     """Convert what an advisor returned to an opinion."""
     if isinstance(reply, bool | np.bool_):
         return Opinion(_YES if reply else 1 - _YES)
     if isinstance(reply, int | float | np.number) and 0 <= reply <= 1:
         return Opinion(contains=float(reply))
-    advice = read_reply(reply) if isinstance(reply, str) else _as_advice(reply)
+    advice = _as_advice(reply) if (text := text_of(reply)) is None else read_reply(text)
     return advice.as_opinion(case) if advice else Opinion(failure="it returned no verdict")
 
 
@@ -288,11 +324,11 @@ async def _opinion(advisor: Advisor, model: DecisionModel | None, case: Case) ->
             reply = await _in_thread(partial(model, case.state, case.questions), hanging)
         if inspect.isawaitable(reply):
             reply = await reply
+        if not isinstance(reply, BaseException):
+            return _as_opinion(reply, case) if model is None else read_answers(reply, case)
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
         reply = raised  # a service may fail in any way; the gate does without
-    if isinstance(reply, BaseException):  # the message may hold a URL or a key
-        return Opinion(failure=f"it failed with {type(reply).__name__}")
-    return _as_opinion(reply, case) if model is None else read_answers(reply, case)
+    return Opinion(failure=f"it failed with {type(reply).__name__}")  # a message may hold a key
 
 
 async def _in_thread(call: Callable[[], object], hanging: set[threading.Thread]) -> object:

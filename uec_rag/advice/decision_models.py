@@ -415,7 +415,7 @@ def _kind_of(answer: Mapping[Any, Any], *kinds: str) -> str:
 
 def _share(value: object) -> float:
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not 0 <= float(value) <= 1:  # type: ignore[arg-type]
+    if not is_number or not 0 <= value <= 1:  # type: ignore[operator]
         raise ValueError(f"expected a probability, got {_shown(value)}")
     return float(value)  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 
 from uec_rag.advice.opinion import Opinion
+from uec_rag.base.checks import visible_json
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Decision
 
@@ -86,7 +87,7 @@ class AdviceLog:
             advice = final.advice, final.advice_probability, final.advice_calls, final.advice_tokens
             how = round(opinion.seconds, 3), is_shadow, question if self.with_text else ""
             row = LoggedAdvice(time.time(), question_hash(question), *change, *advice, *how)
-            lines.append(json.dumps(row.metadata(), ensure_ascii=False) + "\n")
+            lines.append(visible_json(json.dumps(row.metadata(), ensure_ascii=False)) + "\n")
         # One call, so that the lines of several processes do not mix.
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "wb") as file:

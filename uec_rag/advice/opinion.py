@@ -84,10 +84,9 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     """Decide again by what an advisor says, whatever the confidence of the search.
 
     Only of which reading is meant, where it was asked, the search is further evidence. What it does
-    not say is as before. A probability that the passages answer, as a bool stands for, too, answers
-    an ambiguous question, or declines it; but a clarifying question stays where it was asked which
-    reading is meant, and the answer is not valid. Its options are offered in place of the readings:
-    one that names a reading is that reading, and another has no passages.
+    not say is as before. That the passages answer, as a bool or a number says, tells not what is
+    meant: a clarifying question stays. Its options are offered in place of the readings: one that
+    names a reading is that reading, and another has no passages.
 
     Examples
     --------
@@ -103,14 +102,12 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     if opinion.contains is None and opinion.unclear is None:
         return replace(decision, advice=f"none: {opinion.failure or missing}", **costs)
     outcome, asks_back = decision, opinion.unclear is not None
-    is_untold = any(name.startswith("meaning ") for name in opinion.missing)
-    is_left = opinion.contains is None or is_untold
-    if asks_back or decision.action != "clarify" or not is_left:
+    if asks_back or decision.action != "clarify":
         threshold = decision.threshold if opinion.contains is None else EVEN
         criteria = Criteria(threshold, decision.clarify_from, asks_back)
         outcome = decide(_at_its_word(decision, opinion), criteria)
     verdict = _VERDICTS[outcome.action]
-    if opinion.unclear is None and opinion.contains is not None:  # a clarifying question may stay
+    if opinion.unclear is None and opinion.contains is not None:  # a clarifying question stays
         verdict = "answer" if opinion.contains > EVEN else "no"
     advice = "; ".join(filter(None, (verdict, missing)))
     return replace(outcome, advice=advice, advice_probability=opinion.contains, **costs)

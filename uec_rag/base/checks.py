@@ -164,7 +164,11 @@ def check_beta(beta: float) -> float:
 # Characters that a terminal interprets: C0 and C1 controls except line feed and tab, and the marks
 # that change the direction of text; and lone surrogates, which stand for undecodable bytes of file
 # names and cannot be encoded.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Also marks that turn the order of letters, and signs of tags, which nobody sees.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
 
 # What ECMA-48 calls a control sequence (colours, moves) and a control string (titles, links).
 _SEQUENCES = re.compile(
@@ -221,7 +225,7 @@ def visible_json(text: str) -> str:
     >>> print(visible_json('"a\x9b2Jb"'))
     "a\u009b2Jb"
     """
-    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:

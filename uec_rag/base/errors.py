@@ -102,11 +102,13 @@ class EncoderFailed(UECError, ConnectionError):
     ----------
     encoder : str
         The encoder's name.
+    texts : sequence of str
+        What it refused, if that is one of several texts.
     """
 
-    def __init__(self, message: str, encoder: str = "") -> None:
+    def __init__(self, message: str, encoder: str = "", texts: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.encoder = encoder
+        self.encoder, self.texts = encoder, texts
 
 
 class NotRegularError(UECError, OSError, ValueError):

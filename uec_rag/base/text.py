@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from html import unescape
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
 from urllib.parse import unquote
@@ -32,6 +33,11 @@ SOURCE_KEYS = ("source", "file_path", "file_name", "url")
 DOCUMENT_KEYS = ("document_title", "Header 1", "h1")
 """Metadata keys for the title of a passage's document: ours and LlamaIndex's, and LangChain's."""
 
+_LINES = regex.compile(r"[^\n]*+\n++|[^\n]++")
+_INLINE_TAG = regex.compile(
+    r"</?(?:abbr|a|b|br|code|div|em|font|h[1-6]|i|mark|p|small|span|strong|su[bp]|u|wbr)\b[^<>]*+>",
+    regex.IGNORECASE,
+)
 _TITLED = frozenset([*TITLE_KEYS, *DOCUMENT_KEYS])
 QUESTION_KEYS = ("questions", "questions_this_excerpt_can_answer")
 """Metadata keys for what people ask or call a passage: ours, and that of LlamaIndex's extractor."""
@@ -198,18 +204,30 @@ def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P,
 def first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Return the first value that metadata have under one of several keys; "" if none.
 
-    What stands for no title is none.
+    What stands for no title is none, and so is a number as a source. Of a list, or of a dict of
+    languages, it is the first text; of the title of a site, what its markup shows.
 
     Examples
     --------
+    >>> [first_value({"title": title}, TITLE_KEYS) for title in (["Bags", "A"], "<b>A</b> &amp; B")]
+    ['Bags', 'A & B']
     >>> titles = "Microsoft Word - Document1", "Untitled", "None", "Microsoft Word - Fees"
     >>> [first_value({"title": title}, TITLE_KEYS) for title in titles]
     ['', '', '', 'Fees']
     """
     for key in keys:
-        if value := str(metadata.get(key) or "").strip():
+        value = metadata.get(key)
+        while isinstance(value, list | tuple | dict):
+            inner = [*value.values()] if isinstance(value, dict) else value
+            value = next(filter(None, inner), "")
+        if value := str(value or "").strip():
             if key not in _TITLED:
-                return value
+                if not value.isdecimal():
+                    return value
+                continue
+            if "</" in value:
+                value = _INLINE_TAG.sub("", value)
+            value = unescape(value) if "&" in value else value
             if not _NO_TITLE.fullmatch(title := _PRODUCER.sub("", value)):
                 return str(title)
     return ""
@@ -507,10 +525,12 @@ def own_text(metadata: Mapping[str, Any], text: str) -> str:
     >>> own_text({"file_path": "loans.md", "page_label": "4"}, "page_label: 4\n\nNo fees.")
     'No fees.'
     """
-    body = text
-    while body and (line := body.partition("\n"))[0].partition(": ")[0] in metadata:
-        body = line[2].lstrip("\n")
-    return body or text
+    at = 0  # no text is cut for each line, which would take its length
+    for line in _LINES.finditer(text):
+        if line[0].rstrip("\n").partition(": ")[0] not in metadata:
+            break
+        at = line.end()
+    return text[at:] or text
 
 
 def _heading_of(text: str) -> str:

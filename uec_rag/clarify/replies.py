@@ -21,7 +21,13 @@ from uec_rag.base.text import (
 )
 from uec_rag.clarify.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
-from uec_rag.questions.languages import is_courtesy, phrases, without_last, without_phrases
+from uec_rag.questions.languages import (
+    is_courtesy,
+    phrases,
+    without_faces,
+    without_last,
+    without_phrases,
+)
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -317,7 +323,8 @@ def gives_up(reply: str) -> bool:
     >>> [gives_up(reply) for reply in ("Never mind.", "Thanks!", "No.", "The tablet.")]
     [True, True, False, False]
     """
-    return is_courtesy(reply) and _plain(reply) not in _words("yes_or_no")
+    text = _plain(without_faces(reply))
+    return is_courtesy(text) and text not in _words("yes_or_no")
 
 
 def names_some(reply: str, labels: Sequence[str]) -> bool:

@@ -113,12 +113,12 @@ class Guarantee(Record):
         return replace(guarantee, threshold=math.inf) if never else guarantee
 
 
-def drift(calibration: Sequence[float], confidences: Sequence[float]) -> str | None:
+def drift(calibration: Sequence[float], confidences: Sequence[float | None]) -> str | None:
     """Return a warning if confidences are distributed otherwise than at calibration, else None.
 
     A guarantee holds for questions from the same distribution as those of the calibration. A shift
     can be detected without labels, by a Kolmogorov-Smirnov test of 32 questions or more, at a level
-    of 1 %.
+    of 1 %. NaN and None, as of questions that were not searched, are left out.
 
     Examples
     --------
@@ -129,11 +129,14 @@ def drift(calibration: Sequence[float], confidences: Sequence[float]) -> str | N
     """
     from scipy.stats import ks_2samp
 
-    if len(confidences) < _FEWEST or ks_2samp(calibration, confidences).pvalue >= _FALSE_ALARMS:
+    numbers = [number for number in confidences if number is not None and number == number]
+    if len(numbers) < _FEWEST or ks_2samp(calibration, numbers).pvalue >= _FALSE_ALARMS:
         return None
+    lost = len(confidences) - len(numbers)
+    without = f" (and {lost} without a confidence, which are left out)" if lost else ""
     return (
-        f"The last {len(confidences)} questions are not like those that the gate was made with: "
-        f"their mean confidence is {np.mean(confidences):.2f} instead of "
+        f"The last {len(numbers)} questions{without} are not like those that the gate was made "
+        f"with: their mean confidence is {np.mean(numbers):.2f} instead of "
         f"{np.mean(calibration):.2f}. The guarantee does not hold for them; recalibrate with "
         "recent questions."
     )

@@ -24,6 +24,32 @@ _BLANKS = re.compile(" {64,}+")  # in the place of what is left out
 _FARTHEST = 5_000  # characters of a file between two lines that are read
 _LOOKED_AT = 50  # rows before an empty one
 _LONGEST_UNIT = 15  # characters
+# What programs write into cells without a value.
+_NO_VALUES = {
+    "",
+    "NULL",
+    "null",
+    "Null",
+    "(null)",
+    "nan",
+    "NaN",
+    "NAN",
+    r"\N",
+    "None",
+    "<NA>",
+    "NaT",
+}
+_NO_VALUES |= {
+    "#N/A",
+    "#REF!",
+    "#VALUE!",
+    "#DIV/0!",
+    "#NAME?",
+    "#NUM!",
+    "#NULL!",
+    "#SPILL!",
+    "#CALC!",
+}
 # A unit, or what is said of several columns: no number, and no sign that there is none.
 _UNIT = re.compile(r"(?!(?:n/?a|none|tbd|\?+)\Z)\D", re.IGNORECASE)
 _NO_UNIT = ("", "-", "\u2013", "\u2014")
@@ -100,10 +126,14 @@ Block = str | Heading | Table
 
 @dataclass(frozen=True)
 class Page:
-    """The blocks of a page in their order, and its number; None if the format has no pages."""
+    """The blocks of a page in their order, and its number; None if the format has no pages.
+
+    Or a document of a file that has several, with its metadata.
+    """
 
     blocks: Sequence[Block]
     number: int | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,6 +176,8 @@ class Section:
         The text below the heading.
     page : int or None
         Number of the page or slide; None if the document has no pages.
+    metadata : mapping
+        What the file says about this part alone.
     captions : tuple of str
         What is said above the names of the columns of its tables, which each part repeats.
     places : tuple of (int, int)
@@ -157,6 +189,7 @@ class Section:
     text: str
     page: int | None = None
     captions: tuple[str, ...] = field(default=(), compare=False)
+    metadata: Mapping[str, object] = field(default_factory=dict, compare=False)
     places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @property
@@ -271,7 +304,10 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
             text = plain("\n\n".join(filter(None, parts))).rstrip().lstrip("\n")
             path = tuple(heading.text for heading in above)
             if has_words(text):
-                sections += [*_as_one(alone), Section(path, text, page.number, (*captions,))]
+                sections += [
+                    *_as_one(alone),
+                    Section(path, text, page.number, (*captions,), page.metadata),
+                ]
                 alone = []
             elif is_bare and (block is None or block.depth <= above[-1].depth):
                 if alone and alone[-1].path[:-1] != path[:-1]:
@@ -345,13 +381,13 @@ def table_of(
     merged : bool
         Whether equal cells in the first row may be one; False if it repeats a value.
     """
-    rows = [[" ".join(cell.split()) for cell in row] for row in grid]
+    rows = [[*map(_tidy, row)] for row in grid]
     rows = [row for row in rows if any(row)]
     width = max((sum(map(bool, row)) for row in rows), default=0)
     titles = list[str]()
     may_be_title = merged or sum(map(bool, rows[0] if rows else ())) < 2
     while may_be_title and width > 1 and len(rows) > 1 and _is_title(rows[0], rows[1]):
-        titles.append(next(filter(None, rows.pop(0))))
+        titles.append(" ".join(next(filter(None, rows.pop(0))).split()))
         header = header and header - 1
     if not rows:
         return None
@@ -367,12 +403,24 @@ def table_of(
     count = max(header or 1, 2 if _is_first_of_two(rows) else 1)
     count += _has_units(rows[count:])
     names = [
-        " ".join(dict.fromkeys(cell for cell in cells if cell not in _NO_UNIT))
+        " ".join(" ".join(dict.fromkeys(cell for cell in cells if cell not in _NO_UNIT)).split())
         for cells in zip_longest(*rows[:count], fillvalue="")
     ]
     below = _below_groups(rows[count:])
     names[:0] = [""] * (below != rows[count:])
     return Table((*titles,), (*names,), (*map(tuple, below),))
+
+
+def value_of(cell: str) -> str:
+    """Return the value in a cell of data; "" for what programs write where there is none."""
+    return "" if cell.strip() in _NO_VALUES else cell
+
+
+def _tidy(cell: str) -> str:
+    """Return a cell without needless blanks; several lines keep theirs, as code does."""
+    if "\n" not in (text := cell.strip()):
+        return " ".join(text.split())
+    return "\n".join(map(str.rstrip, cell.strip("\n").rstrip().split("\n")))
 
 
 def _has_units(rows: Sequence[Sequence[str]]) -> bool:
@@ -417,7 +465,7 @@ def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Tab
     Rows of a single value before a head are its titles. `merged`: as in `table_of`, for the first.
     """
     blocks, titles = list[list[list[str]]](), list[list[str]]()
-    rows = ([" ".join(cell.split()) for cell in row] for row in grid)
+    rows = ([*map(_tidy, row)] for row in grid)
     for has_text, group in groupby(rows, any):
         run = [*group] if has_text else []
         titles += run

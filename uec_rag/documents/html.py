@@ -18,7 +18,15 @@ from markdownify import MarkdownConverter
 from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import Block, Content, Heading, Page
 from uec_rag.documents.plain_text import decode, fenced, has_words, linked, tidy_lines
-from uec_rag.documents.shown import HEADINGS, is_gone, join_written, tags_of, write, write_shown
+from uec_rag.documents.shown import (
+    HEADINGS,
+    OPENING,
+    is_gone,
+    join_written,
+    tags_of,
+    write,
+    write_shown,
+)
 from uec_rag.documents.tables import take_tables
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
@@ -49,6 +57,8 @@ _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
 _OF_CONFLUENCE = {"ac:plain-text-body": "pre", "ac:task": "div", "ac:task-status": ""}
 _OF_CONFLUENCE |= {"ac:parameter": "", "ac:task-id": ""}
 _KEYS = ("button", "code", "kbd", "samp")
+_SENTENCES = ("p", "li", "td", "dd", "th", "blockquote", "figcaption")
+_OF_CONTENT = ["article", "blockquote", "figure", "table", "li"]  # whose footers are theirs
 # Addresses that lead nowhere without their site: of other pages of it, or parts of this one.
 _WITHIN = re.compile(
     r"(?:#|(?:javascript|data|blob|cid|about):|(?![a-z][a-z\d+.-]*:|//)"
@@ -125,18 +135,48 @@ def _tidy(soup: BeautifulSoup) -> None:
     move_notes(soup)
     soup.smooth()
     for button in soup.find_all("button"):
-        if button.find_parent(HEADINGS) is None and button.find(HEADINGS) is None:
+        if button.find_parent(HEADINGS) is not None or button.find(HEADINGS) is not None:
+            continue
+        if _is_head(button):
+            button.name = "p"
+        elif _says_only(button, button.parent):
             button.decompose()
+        else:
+            button.unwrap()
+
+
+def _is_head(button: Tag) -> bool:
+    """Return whether a button of several words, or a question, is the head of a text."""
+    opens = any(button.has_attr(name) for name in ("aria-expanded", *OPENING.split()))
+    text, after = button.get_text().strip(), button.find_next_sibling()
+    is_before = after is not None and after.name in ("div", "section") and text.endswith("?")
+    return (opens or is_before) and (text.endswith("?") or " " in text)
+
+
+def _says_only(button: Tag, place: Tag | None) -> bool:
+    """Return whether a button stands alone, or beside others, and not within a sentence."""
+    if place is None or place.name not in (*_SENTENCES, *_INLINE):
+        return True
+    texts = (text for text in place.strings if text.find_parent("button") is None)
+    return not any(map(has_words, texts)) and (
+        place.name not in _INLINE or _says_only(button, place.parent)
+    )
 
 
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:
-    aside = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
+    aside = {
+        id(tag)
+        for tag in root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE)
+        if tag.name != "footer" or (is_page and tag.find_parent(_OF_CONTENT) is None)
+    }
     title, total = root.find("h1"), len(root.get_text(" ").split())
     above = {*map(id, title.find_all_previous())} if title and is_page else set()
     for tag in tags_of(root):
         if tag.name in HEADINGS or tag.find(["h1", "main"]):
             continue
-        if id(tag) in aside or _leads_elsewhere(tag, total, is_above=id(tag) in above):
+        is_foot = is_page and tag.find_parent(_OF_CONTENT) is None
+        is_above = id(tag) in above
+        if id(tag) in aside or _leads_elsewhere(tag, total, is_above=is_above, is_foot=is_foot):
             tag.clear()
     for link in root.find_all("a"):  # marks such as "#", and those to edit or to view the source
         heading = link.find_parent(HEADINGS)
@@ -145,17 +185,18 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
             link.decompose()
 
 
-def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool) -> bool:
+def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool, is_foot: bool) -> bool:
     """Return whether an element is navigation: above the title, or by its name or its links.
 
-    `total`: words of the page, most of which must stay if what is named so goes.
+    `total`: words of the page, most of which must stay if what is named so goes. `is_foot`: whether
+    what is named so may be the foot of the page.
     """
     is_around, is_list = tag.name in ("header", "aside"), tag.name in ("ul", "ol", "dl")
     is_named = tag.name != "a" and bool(_NAVIGATION.search(_names(tag)))
     if not (is_above or is_around or is_list or is_named):
         return False
     count = len(tag.get_text().split())
-    if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(HEADINGS):
+    if is_foot and count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(HEADINGS):
         return True
     links = [tag] if tag.name == "a" else tag.find_all("a", href=True)
     if _count_words(links) <= _LINKS * count:
@@ -204,7 +245,7 @@ class _Writer(MarkdownConverter):
 
     convert_aside = convert_details = convert_figure = convert_header = convert_main = convert_div
     convert_address = convert_article = convert_legend = convert_section = convert_div
-    convert_summary = convert_dl = convert_div
+    convert_summary = convert_dl = convert_footer = convert_div
 
 
 def _blocks(root: Tag, *, pairs: bool) -> list[Block]:

@@ -49,6 +49,9 @@ _OURS = re.compile(
     r"|page|start_index|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
 )
 
+# Keys of a document in a file that is not a user's: ours, and those that are read as instructions.
+_OF_PROGRAMS = re.compile(rf"{_OURS.pattern.replace('|page|', '|')}|questions|_.*")
+
 
 def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
     """Split documents into passages that do not span headings.
@@ -105,7 +108,9 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     for (section, chunk, start), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
-        title = heading or page or name or document.source
+        facts = section.metadata
+        name_of_part = facts.get("title") if isinstance(facts.get("title"), str) else ""
+        title = heading or name_of_part or page or name or document.source
         known = {"page": section.page, "document_title": name or None, "start_index": start}
         above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
         is_bare = chunk == section.heading  # a heading with nothing below it
@@ -113,7 +118,8 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         for outer in reversed((name, *above)):
             if not mentions(text, outer):
                 text = f"{outer}\n\n{text}"
-        metadata = {**of_file, "source": document.source, "title": title}
+        of_part = {key: facts[key] for key in facts if not _OF_PROGRAMS.fullmatch(key)}
+        metadata = {**of_file, **of_part, "source": document.source, "title": title}
         metadata |= {key: value for key, value in known.items() if value is not None}
         yield Passage(f"{document.source}#{mark}", text.strip(), metadata)
 

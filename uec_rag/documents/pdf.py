@@ -52,9 +52,11 @@ def read_pdf(data: bytes) -> Content:
         hyphenates = not _NEVER_HYPHENATE.search(pdf.get_metadata_value("Producer"))
         pages = list[list[Line]]()
         for page in pdf:
-            pages.append(_lines(page))
+            lines = _lines(page)
+            pages.append(lines or [])
             is_image = not any(map(has_words, (line for line, _ in pages[-1])))
-            unread += is_image and any(page.get_objects((raw.FPDF_PAGEOBJ_IMAGE,)))
+            has_image = is_image and any(page.get_objects((raw.FPDF_PAGEOBJ_IMAGE,)))
+            unread += has_image or lines is None
     words = Counter[str]()
     for lines in pages:
         text = _PARTED.sub(" ", "\n".join(line for line, _ in lines).casefold())
@@ -79,10 +81,13 @@ def _larger_sizes(pages: list[list[Line]]) -> list[float]:
     return sorted({size for size in sizes if size > _LARGER * body}, reverse=True)
 
 
-def _lines(page: Any) -> list[Line]:  # noqa: ANN401
+def _lines(page: Any) -> list[Line] | None:  # noqa: ANN401
+    """Return the lines of a page; None if its fonts do not tell which letters they draw."""
     if page.formenv:
         page.flatten()  # what is filled in becomes text
     characters = _Shown(page.get_textpage())
+    if characters.are_unknown:
+        return None
     lines = characters.text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
     starts = accumulate((len(line) + 1 for line in lines), initial=0)
     parts = list[tuple[str, list[int], float]]()
@@ -112,6 +117,14 @@ class _Shown:
         self._page, self.text = textpage, textpage.get_text_range()
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._box = [ctypes.c_double() for _ in range(4)]
+
+    @property
+    def are_unknown(self) -> bool:
+        """Whether of most characters it is not known which they are."""
+        count = raw.FPDFText_CountChars(self._page)
+        private = sum(unicodedata.category(sign) == "Co" or sign == "\ufffd" for sign in self.text)
+        unknown = sum(raw.FPDFText_HasUnicodeMapError(self._page, at) == 1 for at in range(count))
+        return bool(2 * max(unknown, private) > max(count, 1))
 
     def size(self, place: int) -> float:
         """Return the size of a character's letters on the page."""

@@ -1,7 +1,8 @@
 """Questions and everyday names for passages, which a language model writes.
 
-Several passages are in one call. A reply is read strictly: what is wrong or missing is asked for
-once more, and then left out. What is written is kept as soon as it is known (`QuestionFile`).
+Several passages are in one call. Of a reply, what is valid is taken; what is missing is asked for
+once more, and then left out, as is a passage that the service refuses. What is written is kept as
+soon as it is known (`QuestionFile`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeAlias
 
 import regex
 
-from uec_rag.advice.advisor import objects_in
+from uec_rag.advice.advisor import objects_in, text_of
 from uec_rag.base.checks import check_k, check_type, clean_line, pluralize, quote
 from uec_rag.base.errors import warn
 from uec_rag.base.files import as_path
@@ -24,7 +26,7 @@ from uec_rag.base.loops import run_to_end
 from uec_rag.base.progress import Progress, progress_bar
 from uec_rag.base.text import find_words, with_headings
 from uec_rag.documents.question_file import QuestionFile, Written, key_of
-from uec_rag.encoders.calls import BUGS, Calls, kind_of, patiently
+from uec_rag.encoders.calls import CallFailed, Calls, kind_of, patiently, said_by
 
 PROMPT = """\
 Write what people may ask for whom these passages of a documentation would be the answer. They \
@@ -49,8 +51,9 @@ AT_ONCE = 8
 
 _CHARACTERS, _PASSAGES = 6000, 8  # of the texts of a call, and how many
 _LONGEST_QUESTION, _LONGEST_NAME, _MOST_NAMES = 300, 80, 12
-_QUERY = regex.compile(r"(https?://[^\s?]+)\?\S*")
-_LETTER = regex.compile(r"\p{L}")
+_LETTER, _SIGN = regex.compile(r"\p{L}"), regex.compile(r"[\p{L}\p{N}]")
+_NUMBER, _APART = regex.compile(r"\D*(\d{1,3})\D*"), regex.compile(r"\s*[,;\n]\s*")
+_MOST_MISSES = 2  # failures in turn after which a service counts as failed
 _DEEPEST = 8  # wrappers around a model
 _A_TOKEN = 4  # characters, for an estimate
 _A_REPLY = 130  # tokens for a passage, for an estimate
@@ -72,7 +75,7 @@ class WrittenQuestions:
     reused : int
         The number of passages that were written for before.
     left_out : int
-        The number of those whose replies were wrong or missing twice.
+        The number of those whose replies were wrong or missing twice, or which were refused.
     unasked : int
         The number of those that were not asked for, since the service failed.
     calls : int
@@ -107,7 +110,7 @@ class WrittenQuestions:
         if self.reused:
             parts.append(f"{self.reused:,} of them from before")
         if self.left_out:
-            parts.append(f"{self.left_out:,} left out after two wrong replies")
+            parts.append(f"{self.left_out:,} left out after wrong replies or a refusal")
         if self.unasked:
             parts.append(f"{self.unasked:,} not asked for yet")
         calls = f"{pluralize(self.calls, 'call')}, {self.tokens:,} tokens"
@@ -128,8 +131,9 @@ def write_questions(
     r"""Let a language model write questions and everyday names for passages, in their languages.
 
     They belong into the metadata of each passage, as "questions". A call that fails for a moment is
-    sent again after a wait. If the service fails for good, the function warns and returns what was
-    written until then: call it again to go on.
+    sent again after a wait. A passage that the service refuses, as by a content filter, is left out
+    with a warning. If the service fails for good, the function warns and returns what was written
+    until then: call it again to go on.
 
     Parameters
     ----------
@@ -223,6 +227,10 @@ class _Writer:
         The model's.
     file : QuestionFile
     calls, tokens : int
+    refusals : dict of str to str
+        The texts that are refused, with what is said of them.
+    empty : set of str
+        The texts of which nobody asks. They are not kept: the next run asks for them again.
     """
 
     call: Callable[[str], Any]
@@ -232,6 +240,8 @@ class _Writer:
     file: QuestionFile
     calls: int = 0
     tokens: int = 0
+    refusals: dict[str, str] = field(default_factory=dict)
+    empty: set[str] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
 
     def key(self, text: str) -> str:
@@ -250,16 +260,18 @@ class _Writer:
             try:
                 wrong = self._ask(todo, _PASSAGES, at_once, progress)
                 losses = self._ask(wrong, _PASSAGES // 2, at_once, progress)
-                # So that an update does not ask for them once more.
-                self.file.add({self.key(text): () for text in losses})
                 progress.update(len(losses))
-            except BUGS:
-                raise
-            except Exception as error:
-                message = _QUERY.sub(r"\1", str(error)).strip()  # which may have a key
-                failure = f"{type(error).__name__}: {message:.200}"
+            except CallFailed as failed:
+                failure = said_by(failed.error)
         lists = [[*self._written(text)] for text in texts]
-        unasked = sum(self.key(text) not in self.file for text in texts)
+        losses += self.refusals
+        if self.refusals:
+            rows = (
+                f"passages[{texts.index(t)}] ({t!r:.40}: {e})" for t, e in self.refusals.items()
+            )
+            warn(f"The model {self.name!r} refused {', '.join(rows)}; left out.")
+        outcomes = {*losses, *self.empty}
+        unasked = sum(text not in outcomes and self.key(text) not in self.file for text in texts)
         if failure:
             warn(
                 f"The model {self.name!r} failed ({failure}), so that nothing is written for "
@@ -273,33 +285,47 @@ class _Writer:
 
     def _ask(self, texts: Sequence[str], size: int, at_once: int, progress: Progress) -> list[str]:
         """Ask for texts, and return those whose replies were wrong."""
-        batches, wrong = [*_batches(texts, size)], list[str]()
+        batches, wrong, misses = [*_batches(texts, size)], list[str](), 0
         calls = Calls(lambda items: [*map(self._ask_for, items)], at_once, size=1)
-        with patiently():
-            for _, outcomes in calls.run(batches):
-                for missed, count in outcomes:
-                    wrong += missed
-                    progress.update(count)
-                    progress.name = f"{_STEP} ({self.calls:,} calls, {self.tokens:,} tokens)"
+        while batches:
+            ends = set[int]()
+            try:
+                with patiently():
+                    for places, outcomes in calls.run(batches):
+                        ends.add(places.start)
+                        for missed, count in outcomes:
+                            wrong += missed
+                            progress.update(count)
+                            progress.name = (
+                                f"{_STEP} ({self.calls:,} calls, {self.tokens:,} tokens)"
+                            )
+                return wrong
+            except CallFailed as failed:
+                [bad], kind = failed.texts, kind_of(failed.error)
+                misses = 0 if ends else misses + (len(bad) == 1 or kind != "refused")
+                if misses > _MOST_MISSES or kind in ("busy", "forbidden"):
+                    raise
+                half = (len(bad) + 1) // 2
+                batches = [
+                    row for at, row in enumerate(batches) if at not in ends and row is not bad
+                ]
+                if half < len(bad):
+                    batches += [[*bad[:half]], [*bad[half:]]]
+                else:
+                    self.refusals[bad[0]] = said_by(failed.error)
         return wrong
 
     def _ask_for(self, batch: Sequence[str]) -> tuple[list[str], int]:
         """Ask for a few texts: return those whose replies are wrong, and the number of others."""
         message = self._prompt(batch)
-        try:
-            reply = self.call(message)
-        except Exception as error:
-            if len(batch) == 1 or kind_of(error) != "refused":
-                raise
-            half = len(batch) // 2
-            parts = [self._ask_for(part) for part in (batch[:half], batch[half:])]
-            return [text for missed, _ in parts for text in missed], sum(n for _, n in parts)
+        reply = self.call(message)
         content = _content(reply)
         tokens = _tokens_of(reply) or (len(message) + len(content)) // _A_TOKEN
         with self.lock:
             self.calls, self.tokens = self.calls + 1, self.tokens + tokens
         rows = read_questions(content, batch, self.count)
-        self.file.add({self.key(batch[at]): lines for at, lines in rows.items()})
+        self.file.add({self.key(batch[at]): lines for at, lines in rows.items() if lines})
+        self.empty.update(batch[at] for at, lines in rows.items() if not lines)
         return [text for at, text in enumerate(batch) if at not in rows], len(rows)
 
     def _prompt(self, batch: Sequence[str]) -> str:
@@ -312,11 +338,11 @@ class _Writer:
 
 
 def read_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int, Written]:
-    """Read a reply: the questions and names of each text, by its position, of valid ones alone.
+    """Read a reply: the questions and names of each text, by its position; what is valid of them.
 
-    An object is valid if it names one passage, and has up to `count` different questions of a line
-    each and up to twelve names. Names that stand in the text are left out. Of several objects for a
-    passage, the last counts.
+    These are the first `count` different questions of a line each, and twelve names, in a list or a
+    text. Names that stand in the text are left out. Of several objects for a passage, the last
+    counts. Passages that are numbered from 0 are read so.
 
     Examples
     --------
@@ -326,17 +352,18 @@ def read_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int
     >>> read_questions(reply, ["Cats purr."])
     {}
     """
-    rows = dict[int, Written]()
-    for item in objects_in(reply, len(reply)):
-        number = item.get("passage")
-        if isinstance(number, bool) or not isinstance(number, int | float):
+    rows, items = dict[int, Written](), [*_numbered(objects_in(reply, len(reply)))]
+    numbers = {number for number, _ in items}
+    start = 0 if 0 in numbers else 1
+    if start == 0 and len(texts) in numbers:  # it is not known from where
+        return {}
+    for number, item in items:
+        at = number - start
+        if not 0 <= at < len(texts):
             continue
-        at = int(number) - 1
-        if number != at + 1 or not 0 <= at < len(texts):
-            continue
-        questions = _lines(item.get("questions"), count, _LONGEST_QUESTION)
-        names = _lines(item.get("names"), _MOST_NAMES, _LONGEST_NAME)
-        if questions is None or names is None or (names and not questions):
+        questions = _lines(item.get("questions"), _LETTER, count, _LONGEST_QUESTION)
+        names = _lines(item.get("names"), _SIGN, _MOST_NAMES, _LONGEST_NAME)
+        if not questions and (names or item.get("questions") != []):
             rows.pop(at, None)
             continue
         folded = texts[at].casefold()
@@ -345,15 +372,27 @@ def read_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int
     return rows
 
 
-def _lines(value: object, size: int, longest: int) -> list[str] | None:
-    """Return a list of texts as different lines; None if it is none, or has others than words."""
-    if not isinstance(value, list) or len(value) > size:
-        return None
-    lines = [clean_line(text) for text in value if isinstance(text, str)]
-    is_valid = len(lines) == len(value) and all(
-        len(line) <= longest and _LETTER.search(line) for line in lines
-    )
-    return [*dict.fromkeys(lines)] if is_valid else None
+def _numbered(items: Iterable[object]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects that name a passage, with its number, also those in lists of others."""
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        fields = {key.lower(): value for key, value in item.items()}
+        number = fields.get("passage")  # of 2.5 and -1, two or none are the digits
+        match = _NUMBER.fullmatch(str(number).removesuffix(".0").replace("-", "."))
+        if match and not isinstance(number, bool | list | dict):
+            yield int(match[1]), fields
+        lists = [value for value in fields.values() if isinstance(value, list)]
+        yield from _numbered(chain.from_iterable(lists if "passage" not in fields else []))
+
+
+def _lines(value: object, words: regex.Pattern[str], size: int, longest: int) -> list[str]:
+    """Return the first different lines of a list of texts, or of one text, that are valid."""
+    texts = _APART.split(value) if isinstance(value, str) else value
+    rows = texts if isinstance(texts, list) else []
+    lines = (clean_line(text) for text in rows if isinstance(text, str))
+    valid = (line for line in lines if len(line) <= longest and words.search(line))
+    return [*dict.fromkeys(valid)][:size]
 
 
 def _batches(texts: Sequence[str], size: int = _PASSAGES) -> Iterator[list[str]]:
@@ -447,7 +486,7 @@ def _content(reply: object) -> str:
     """Return the text of a reply; of what a parser has made of one, as JSON."""
     if isinstance(reply, dict | list):
         return json.dumps(reply, default=str)
-    return reply if isinstance(reply, str) else str(getattr(reply, "text", ""))
+    return text_of(reply) or ""
 
 
 def _tokens_of(reply: object) -> int:

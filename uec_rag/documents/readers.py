@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import PurePath
 
-from uec_rag.documents.document import Content, Page, table_of, tables_of
+from uec_rag.documents.document import Content, Page, Table, table_of, tables_of, value_of
 from uec_rag.documents.encoded import clean, without_encoded
 from uec_rag.documents.plain_text import decode
 
@@ -29,7 +29,11 @@ def read_text(text: str) -> Content:
 
 def read_csv(text: str) -> Content:
     """Read a table whose columns are separated by commas, semicolons, tabs or bars."""
-    return Content([Page(tables_of(rows_of(text)))])
+    return Content([Page(_tables(rows_of(text)))])
+
+
+def _tables(rows: Reader) -> list[Table]:
+    return tables_of([*map(value_of, row)] for row in rows)
 
 
 def rows_of(text: str, **options: bool) -> Reader:
@@ -69,11 +73,11 @@ def _rows(text: str, separator: str, *, skipinitialspace: bool = True) -> Reader
 
 def read_tsv(text: str) -> Content:
     """Read a table whose columns are separated by tabs."""
-    return Content([Page(tables_of(_rows(text, "\t")))])
+    return Content([Page(_tables(_rows(text, "\t")))])
 
 
 def read_json_lines(text: str) -> Content:
-    """Read a table of objects, one in each line."""
+    """Read a table of objects, one in each line, or documents of LangChain or LlamaIndex."""
     values, bad = list[object](), list[int]()
     for number, line in enumerate(text.split("\n"), start=1):
         try:
@@ -82,17 +86,34 @@ def read_json_lines(text: str) -> Content:
             bad.append(number)
     if bad and not values:
         raise ValueError(f"line {bad[0]} is not JSON")
+    listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
+    left_out = {f"line not in JSON ({listed})": len(bad)}
+    documents = [*filter(None, map(_page_of, values))]
+    if documents and len(documents) == len(values):
+        return Content(documents, left_out=left_out)
     rows = [value if isinstance(value, dict) else {"": value} for value in values]
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
-    listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
-    left_out = {f"line not in JSON ({listed})": len(bad)}
     return Content([Page([table] if table else [])], left_out=left_out)
 
 
+def _page_of(value: object) -> Page | None:
+    """Return a saved document of LangChain or node of LlamaIndex as a page; None if it is none."""
+    fields = value if isinstance(value, dict) else {}
+    for name in ("kwargs", "node"):  # of what is serialised, or of a hit
+        fields = inner if isinstance(inner := fields.get(name), dict) else fields
+    resource = fields.get("text_resource")
+    is_node = "id_" in fields or "class_name" in fields
+    text = fields.get("page_content", fields.get("text") if is_node else None)
+    text = resource.get("text") if text is None and isinstance(resource, dict) else text
+    metadata = fields.get("metadata", {})
+    is_document = isinstance(text, str) and isinstance(metadata, dict)
+    return Page([str(text).strip()], metadata=metadata) if is_document else None
+
+
 def _as_text(value: object) -> str:
-    if isinstance(value, str):
-        return value
+    if isinstance(value, str | float):
+        return value_of(str(value))
     if isinstance(value, list) and not any(isinstance(element, list | dict) for element in value):
         return ", ".join(map(_as_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)

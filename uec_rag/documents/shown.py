@@ -22,6 +22,7 @@ _UNSEEN = (
     *("audio", "video", "canvas", "datalist", "img"),
 )
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
+_KINDS_OF_BOX = ("checkbox", "radio")
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
 _TYPED = "text number email tel url date time datetime-local month week"
@@ -36,6 +37,11 @@ _HIDDEN = re.compile(
 _CLIPPED = re.compile(rf"(?i)(?=.*overflow:hidden).*(?<![\w-])(?:max-)?(?:height|width):{_ZERO}")
 _SIZE = re.compile(rf"font(?:-size)?\s*:\s*({_ZERO}|[01]px\s*(?:[;!/]|$))?", re.I)
 _HIDING = {"hidden", "d-none"}
+# The numbers of lines beside code, as highlighters of sites write them.
+_LINE_NUMBER = re.compile(
+    r"(?i)(?<![a-z])(?:(?:code-?)?lineno(?:s|div)?|line-?num(?:ber)?s?(?:-rows)?|ln[td]?|lnum|gutter"
+    r"|(?:blob|diff-line)-num|hljs-ln-(?:numbers|n)|rouge-gutter|crayon-nums?)(?![a-z])"
+)
 _SPACES = re.compile(r"(?<!\s)\s*+([:,;()])\s*+")
 _RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
 _OPENERS = (*HEADINGS[1:], "dt", "button", "summary", "a", "label")
@@ -47,7 +53,7 @@ _ICONS = ("img", "svg", "i", "span")
 _CROSSED_OUT = ("del", "s", "strike")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
 _AROUND = [*_BOXES, *_PIECES]
-_OPENING = "aria-controls data-target data-bs-target href for popovertarget commandfor"
+OPENING = "aria-controls data-target data-bs-target href for popovertarget commandfor"
 
 
 def tags_of(root: Tag) -> list[Tag]:
@@ -63,10 +69,11 @@ def is_gone(tag: Tag) -> bool:
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
     tags, changed, explained = tags_of(soup), list[Tag](), set[str]()
-    attributes = ((tag.attrs, key) for key in _OPENING.split() for tag in tags)
+    attributes = ((tag.attrs, key) for key in OPENING.split() for tag in tags)
     targets = {str(values[key]).lstrip("#") for values, key in attributes if key in values}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
+    write_code(soup)
     for tag in tags:
         if is_gone(tag):
             continue
@@ -93,6 +100,20 @@ def write_shown(soup: BeautifulSoup) -> None:
         if item is not None and next(string for string in item.strings if string.strip()) is text:
             item["data-numbered"] = ""
         text.replace_with(text.replace(OWN_NUMBER, ""))
+
+
+def write_code(soup: BeautifulSoup) -> None:
+    """Remove the numbers of lines beside code, and write tables of lines as code."""
+    tables = dict[int, Tag]()
+    for tag in soup.find_all(class_=_LINE_NUMBER):
+        if not is_gone(tag) and not tag.get_text().strip(" \n0123456789."):
+            table = tag.find_parent("table") if tag.name in ("td", "th") else None
+            if table is not None and table.find("pre") is None:
+                tables[id(table)] = table
+            tag.decompose()
+    for table in tables.values():
+        lines = (row.get_text().strip("\n") for row in table.find_all("tr"))
+        table.name, table.string = "pre", "\n".join(lines)
 
 
 def write(tag: Tag, text: str) -> None:
@@ -219,14 +240,15 @@ def _box(tag: Tag) -> str | None:
     classes = {*tag.get_attribute_list("class")}
     if classes & (_TICKED | _UNTICKED) and not tag.get_text().strip():
         is_ticked = bool(classes & _TICKED)
-    elif tag.attrs.get("role") != "checkbox" and not _is_labelled(tag):
+    elif tag.attrs.get("role") not in _KINDS_OF_BOX and not _is_labelled(tag):
         return None
-    return "☒ " if is_ticked else "☐ "
+    text = " ".join(tag.get_text().split())
+    return f"{'☒' if is_ticked else '☐'} {text}{' ' * bool(text)}"
 
 
 def _is_labelled(tag: Tag) -> bool:
     """Return whether an element is a check box that has a text."""
-    if tag.attrs.get("type") != "checkbox":
+    if tag.attrs.get("type") not in _KINDS_OF_BOX:
         return False
     siblings = (
         part for part in tag.next_siblings if isinstance(part, Tag) or part.get_text().strip()

@@ -20,7 +20,8 @@ def take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
     """Yield the tables that are no layout, and replace them by marks."""
     count = 0
     for tag in root.find_all("table"):
-        is_layout = tag.find(["table", "pre", *HEADINGS]) is not None
+        is_layout = tag.get("role") in ("presentation", "none")
+        is_layout |= tag.find(["table", "pre", *HEADINGS]) is not None
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
             parts = tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])

@@ -15,7 +15,15 @@ from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 from openpyxl.utils.datetime import MAC_EPOCH, to_excel
 
 from uec_rag.documents.archive import replaced, unzip
-from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, tables_of
+from uec_rag.documents.document import (
+    MOST_CELLS,
+    Block,
+    Content,
+    Heading,
+    Page,
+    tables_of,
+    value_of,
+)
 from uec_rag.documents.number_formats import show
 from uec_rag.documents.plain_text import linked, struck
 
@@ -95,7 +103,7 @@ def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
         return str(value).upper()
     if isinstance(value, date | time | timedelta):
         value = to_excel(value, epoch)
-    text = show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+    text = value_of(show(value, cell.number_format, from_1904=epoch == MAC_EPOCH))
     return struck(text) if cell.font.strike else text
 
 

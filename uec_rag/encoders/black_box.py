@@ -21,7 +21,7 @@ from uec_rag.encoders.base import (
     check_vectors,
     prepare_texts,
 )
-from uec_rag.encoders.calls import AT_ONCE, BUGS, MOST_TEXTS, Calls
+from uec_rag.encoders.calls import AT_ONCE, MOST_TEXTS, CallFailed, Calls, kind_of, said_by
 from uec_rag.encoders.sentence_transformer import lost_prompts
 
 ACCEPTED = (
@@ -189,12 +189,17 @@ class BlackBoxEncoder(IdentityHead):
         try:
             for rows, vectors in self._calls[role].run([texts[at] for at in places]):
                 yield places[rows], vectors
-        except BUGS:
-            raise
-        except Exception as error:
-            note = f"{type(error).__name__}: {str(error).strip():.200}"
-            text = f"encoder: {self.name!r} failed to embed {len(texts)} texts ({note}); try again."
-            raise EncoderFailed(text, self.name) from error
+        except CallFailed as failure:
+            error, subject, mend = failure.error, f"{len(texts)} texts", "try again"
+            is_of_text = kind_of(error) in ("refused", "lasting") and len(failure.texts) == 1
+            if is_of_text and role == "passage":
+                [text] = failure.texts
+                subject = f"a text of {len(text):,} characters, {text!r:.60}"
+                mend = "leave it out, or cut it"
+            message = (
+                f"encoder: {self.name!r} failed to embed {subject} ({said_by(error)}); {mend}."
+            )
+            raise EncoderFailed(message, self.name, failure.texts if is_of_text else ()) from error
 
     def _remember(self, texts: Sequence[str], vectors: Sequence[Any]) -> None:
         recent = {**self._recent, **dict(zip(texts, vectors, strict=True))}

@@ -5,7 +5,7 @@ A call fails for one of three reasons:
 - It has too many texts. Its halves are sent, and the size that is accepted is remembered.
 - The service is busy, or away for a moment. The call is sent again after a wait, in a block of
   `patiently`: an addition or a fit can wait, a user cannot.
-- Anything else. The texts of the other calls are returned first, and then the error is raised.
+- Anything else. The texts of the other calls are returned first, and then it is raised.
 """
 
 from __future__ import annotations
@@ -101,6 +101,14 @@ class _Piece:
         ]
 
 
+class CallFailed(Exception):
+    """A call that has failed for good: its error, and its texts."""
+
+    def __init__(self, error: Exception, texts: Sequence[Any]) -> None:
+        super().__init__(str(error))
+        self.error, self.texts = error, texts
+
+
 class Calls:
     """A function that embeds texts, which is called for some of them at a time.
 
@@ -134,7 +142,7 @@ class Calls:
     def run(self, texts: Sequence[Any]) -> Iterator[tuple[slice, Any]]:
         """Yield the positions of the texts of each call with what was returned, as it comes.
 
-        Raises what `embed` raises, once all calls have ended that were sent before.
+        Raises CallFailed, or a bug of `embed`, once all calls have ended that were sent before.
         """
         run = _Run(self, texts)
         try:
@@ -270,7 +278,9 @@ class _Run:
             self.again.append((delay, replace(piece, tries=piece.tries + 1)))
         else:
             self.is_of_text |= piece.half > 0
-            self.error = self.error or error
+            texts = self.texts[piece.start : piece.end]
+            failure = error if isinstance(error, BUGS) else CallFailed(error, texts)
+            self.error = self.error or failure
 
 
 _BUSY = re.compile(
@@ -346,10 +356,14 @@ def _status_of(error: BaseException) -> int:
     return 0
 
 
-_IN_WORDS = re.compile(
-    r"(?:again|retry|wait)\D{0,30}?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|m\b|min(?:utes?)?\b)?",
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}  # in units of time
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(milli|ms|h|m|s|)[a-z]*", re.IGNORECASE)
+_IN_WORDS = re.compile(  # "in 1m20s", "after 1 hour and 5 minutes"
+    r"(?:again|retry|wait)\D{0,30}?(\d+(?:\.\d+)?(?:\s*(?:milli|ms|h|m|s)[a-z]*"
+    r"(?:[\s,]*(?:and\s+)?\d+(?:\.\d+)?(?=\s*(?:milli|ms|h|m|s)))?)*)",
     re.IGNORECASE,
 )
+_KEY = re.compile(r"(?<=[\w/=])\?[\w.%~\[\]-]+=[^\s'\"<>)]*|(?<=://)[^\s/@'\"]+@")
 
 
 def wait_of(error: BaseException) -> float | None:
@@ -375,10 +389,28 @@ def wait_of(error: BaseException) -> float | None:
             if (seconds := _number(fields.get("retry-after"))) is not None:
                 return seconds
         if match := _IN_WORDS.search(str(cause)):
-            unit = (match[2] or "s").lower()
-            factor = 0.001 if unit.startswith(("ms", "mil")) else 60.0 if unit[0] == "m" else 1.0
-            return float(match[1]) * factor
+            parts = _PART.findall(match[1])
+            return sum(
+                float(number) * _SECONDS[unit.lower().replace("milli", "ms")]
+                for number, unit in parts
+            )
     return None
+
+
+def said_by(error: Exception) -> str:
+    """Return what an error says, without the query of an address, which may have a key.
+
+    A wait that is too long to be waited for is told.
+
+    Examples
+    --------
+    >>> said_by(ConnectionError("404 for https://host/v1?key=secret"))
+    'ConnectionError: 404 for https://host/v1'
+    """
+    text = f"{type(error).__name__}: {_KEY.sub('', str(error)).strip():.200}"
+    if (seconds := wait_of(error) or 0.0) <= _LONGEST_WAIT:
+        return text
+    return f"{text}; it asks to wait for {seconds:,.0f} s, and {_LONGEST_WAIT:.0f} s are the most"
 
 
 def _number(value: object) -> float | None:

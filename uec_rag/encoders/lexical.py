@@ -239,7 +239,7 @@ def _forms(word: str, ngrams: bool) -> Iterator[str]:
     if language == "hindi":
         word = _NASAL.sub("\u0902", word)
     plain = without_accents(word) if language == "english" else word
-    stem = without_accents(_stemmer(language).stemWord(plain))
+    stem = without_accents(_stemmer(language).stemWord(plain)) or word  # of an accent alone
     yield stem
     if len(stem) > _PREFIX:
         yield f"~{stem[:_PREFIX]}"

@@ -41,7 +41,8 @@ class Gate(Policy):
         Reads ten passages once per borderline question; see `uec_rag.advice.advisor.Advisor`. It
         is not saved. It is taken at its word, whatever the confidence: if it says "answer", true or
         a probability above 0.5, the question is answered from its hits; if "clarify", the user is
-        asked which of its options, or of the readings, is meant; else its rewrite is searched for,
+        asked which of its options, or of the readings, is meant, and a bool or a probability leaves
+        a clarifying question; else its rewrite is searched for,
         and answered if it is not in doubt itself. The passage that it names becomes the first hit.
         If it fails, or if there is none, `threshold` decides alone.
     rewriter : callable or None
@@ -228,7 +229,7 @@ class Gate(Policy):
         pending = pending_on_results(self, result, result.queries)
         return [decision for decision, _ in pending.finish()]
 
-    def drift(self, confidences: Sequence[float]) -> str | None:
+    def drift(self, confidences: Sequence[float | None]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
         return drift(self.confidences, confidences)
 

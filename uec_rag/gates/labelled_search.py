@@ -16,6 +16,7 @@ from uec_rag.base.records import cached_property
 from uec_rag.clarify.replies import Within
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.gates.policy import Stamp
+from uec_rag.questions.answers import Turn
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.results import Result, SearchResult
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
@@ -121,7 +122,7 @@ class Searchable(Protocol):
         k: int = 4,
         *,
         filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
+        history: Sequence[Sequence[str | Turn]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
         tenant: Filter | Everyone = EVERYONE,

@@ -34,6 +34,7 @@ from uec_rag.index.first_fit import FirstFit, FitMode
 from uec_rag.index.refits import passages_to_count, refitted
 from uec_rag.index.save import Settings
 from uec_rag.index.saved_labels import ALL_LABELS, check_label, read_labels, write_label
+from uec_rag.questions.answers import Turn
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.query import Options, Query, Request, parse_queries
@@ -239,6 +240,12 @@ class Retriever:
                 raise ValueError(
                     f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
                 ) from error
+            except EncoderFailed as error:
+                ids = [p.id for p in passages if p.searched in error.texts]
+                if not ids:
+                    raise
+                text = f"{error} It is of the passage {ids[0]!r}; nothing was added."
+                raise EncoderFailed(text, error.encoder, error.texts) from error.__cause__
             with self.changing():
                 with self._first_fit.swapping:
                     is_same = self.uec is uec  # else it was fitted meanwhile
@@ -390,7 +397,7 @@ class Retriever:
         k: int = 4,
         *,
         filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
+        history: Sequence[Sequence[str | Turn]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
         tenant: Filter | Everyone = EVERYONE,
@@ -409,11 +416,12 @@ class Retriever:
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. Words are counted among all passages, and spelled as those
             that it selects.
-        history : sequence of n sequences of str, optional
+        history : sequence of n sequences of str or Turn, optional
             The turns before each query in a conversation, oldest first: those of the user and the
-            questions that the user was asked back. Only the last 64 turns are looked at, and of
-            these only the last 1,500 bytes are used. If the last turn asked back and the query is
-            one of its labels, that reading is searched, as with `within=label`.
+            questions that the user was asked back; and answers, as `Turn("assistant", text)` of
+            `uec_rag.questions.answers`. Only the last 64 turns are looked at, and of these only the
+            last 1,500 bytes are used. If the last turn asked back and the query is one of its
+            labels, that reading is searched, as with `within=label`.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (from `Decision.readings`), or its ids:
             only its passages that the filter selects are searched. Or the label of the reading, in
@@ -515,7 +523,7 @@ class Retriever:
         Encoders that fail are left out, if others are left. It is repeated if another process has
         saved another ensemble meanwhile.
         """
-        home, failed = self._settings.home, list[str]()
+        home, failed, failures = self._settings.home, list[str](), list[str]()
         while True:
             settings = replace(self._settings, values=home.settings)
             self._follow()
@@ -524,8 +532,8 @@ class Retriever:
             if failed:
                 uec, store = without(uec, store, failed) or (uec, store)
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
-            if failed:
-                caveat = "failed", ", ".join(failed)
+            if failures:
+                caveat = "failed", ", ".join(failures)
             method = replace(
                 self._method(request.scope),
                 caveat=caveat,
@@ -534,13 +542,20 @@ class Retriever:
             )
             try:
                 result = search_queries(uec, store, method, request)
-            except EncoderFailed as error:
+            except (EncoderFailed, NoDirection) as error:
                 is_repeated = error.encoder in failed  # something else asks it
                 names = [*failed, error.encoder]
                 if is_repeated or without(self.uec, self.store, names) is None:
                     raise
-                warn(f"{error} Searched without it, so that nothing is answered.")
+                if isinstance(error, NoDirection) and len(request.queries) > 1:  # not of others
+                    alone = [replace(request, queries=[query]) for query in request.queries]
+                    return SearchResult([self._run(question)[0] for question in alone])
                 failed.append(error.encoder)
+                if isinstance(error, NoDirection):
+                    warn(f"{error} This question is decided without it.")
+                    continue
+                warn(f"{error} Searched without it, so that nothing is answered.")
+                failures.append(error.encoder)
             except Exception as error:
                 if self._is_snapshot or not settings.has_changed(error):
                     raise
@@ -882,7 +897,8 @@ class Retriever:
             self._settings = self._settings.now()
             store = home
         else:
-            store = save.save_index(target, self.uec, self.store, self.calibration)
+            settings = home.settings
+            store = save.save_index(target, self.uec, self.store, self.calibration, settings)
         with store.changing():
             store.change_settings({save.TENANT_REQUIRED: self.tenant_required})
         if gate is not None:

@@ -207,18 +207,23 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
 
 
 def save_index(
-    path: Path, uec: UEC, store: Searched, calibration: CorpusCalibration | None
+    path: Path,
+    uec: UEC,
+    store: Searched,
+    calibration: CorpusCalibration | None,
+    settings: Mapping[str, Any],
 ) -> LocalStore:
-    """Write an index to a folder; return the open index there. See `Retriever.save`."""
+    """Write an index to a folder; return the open index there. See `Retriever.save`.
+
+    `settings`: labels and how it was made, also of a snapshot of it.
+    """
     is_new, home = not is_index(path), LocalStore(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
-                settings = {} if isinstance(store, View) else dict(store.settings)
-                settings["fingerprint"] = uec.fingerprint
-                for name in ALL_LABELS:
-                    settings.setdefault(name, home.settings.get(name))
-                copy_view(store.snapshot(), home, settings)
+                labels = {name: home.settings.get(name) for name in ALL_LABELS}
+                fingerprint = {"fingerprint": uec.fingerprint}
+                copy_view(store.snapshot(), home, {**labels, **settings, **fingerprint})
             record(home, store, uec, calibration)
     except BaseException:
         home.close()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from uec_rag.base.checks import pluralize
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import EncoderFailed, warn
 from uec_rag.base.files import lock_file
-from uec_rag.base.text import questions_in
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.text import questions_in, undecorated
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
@@ -121,13 +122,36 @@ def replace_files(
     passages = make_passages(
         [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
-    ids = {p.id for p in drafts}
-    gaussians = retriever.encode(passages) if passages else None
+    passages, gaussians, refusals = _encode(retriever, passages)
+    ids = {p.id for p in passages}
+    outdated = [p.id for p in before if p.id not in ids and file_of(p) not in refusals]
     with retriever.changing():
         if gaussians is not None:
             retriever.add_gaussians(passages, gaussians)
-        retriever.delete([passage.id for passage in before if passage.id not in ids])
+        retriever.delete(outdated)
     return len(passages)
+
+
+def _encode(
+    retriever: Retriever, passages: list[Passage]
+) -> tuple[list[Passage], Gaussian | None, set[str | None]]:
+    """Encode passages, but for those of files of which a service refuses a text.
+
+    Returns the passages, what is encoded, and the files that are left out; a warning names each.
+    """
+    refusals = set[str | None]()
+    while passages:
+        try:
+            return passages, retriever.encode(passages), refusals
+        except EncoderFailed as error:
+            texts = {*error.texts}
+            files = {file_of(p) for p in passages if undecorated(p.searched) in texts} - {None}
+            if not files:
+                raise
+            warn(f"{error} The file {min(map(str, files))!r} is left out.")
+        refusals |= files
+        passages = [passage for passage in passages if file_of(passage) not in refusals]
+    return passages, None, refusals
 
 
 def with_ids_of(before: Iterable[Passage], drafts: Iterable[Passage]) -> Iterator[Passage]:

@@ -30,6 +30,7 @@ from uec_rag.base.text import headings_of, is_heading
 from uec_rag.clarify.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
+from uec_rag.questions.answers import Turn
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.query import turns_of
@@ -261,7 +262,7 @@ def turns_before(question: str, messages: object) -> Sequence[BaseMessage]:
     return lines[: positions[-1]] if is_last else lines
 
 
-def turns(history: object) -> list[str]:
+def turns(history: object) -> list[str | Turn]:
     """Extract the turns that a question is searched with, as `turns_of` does.
 
     Only the texts of messages are used. Strings are always kept.

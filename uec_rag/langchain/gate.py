@@ -375,7 +375,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         result = self.retriever.index.with_gate(None).search(
             [*questions], gate.k, filter=defaults["filter"], tenant=defaults["tenant"]
         )
-        return gate.drift(result.confidence.tolist())
+        return gate.drift([row.confidence_at(gate.k) for row in result])
 
     def route(
         self,

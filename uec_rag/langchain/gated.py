@@ -249,6 +249,8 @@ class _SearchTool(StructuredTool):
     ) -> tuple[StructuredTool, str | dict[str, Any]]:
         """Return the tool with what LangChain's do not take from a call, and its arguments."""
         options = {name: call.pop(name) for name in [*call] if name not in _RUN}
+        if "color" in call:  # as AgentExecutor calls, which a refusal would end
+            return self.model_copy(update={"handle_validation_error": str}), tool_input
         if isinstance(tool_input, dict) and call.get("tool_call_id") is None:
             keys = {k: v for k, v in tool_input.items() if k not in _Asked.model_fields}
             tool_input = {k: v for k, v in tool_input.items() if k in _Asked.model_fields}

@@ -174,7 +174,14 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
         query = None if query_bundle is None else query_bundle.query_str
         if self.embedding is not None and query:
             nodes = hits(judge(self.embedding, query, passages_of([hit.node for hit in nodes])))
-        return pending_on_nodes(nodes, self.gate, query)
+        lines = None if query_bundle is None else _lines(query_bundle)
+        return pending_on_nodes(nodes, self.gate, lines)
+
+
+def _lines(query_bundle: QueryBundle) -> str:
+    """Return a question with the turns before it, one per line."""
+    before = turns(getattr(query_bundle, "history", None))
+    return Query.parse(query_bundle.query_str, before).lines
 
 
 def _with_notice(outcome: tuple[Decision, list[NodeWithScore]]) -> list[NodeWithScore]:
@@ -384,12 +391,10 @@ class UECQueryEngine(BaseQueryEngine):
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
     ) -> Pending[list[NodeWithScore]]:
         """Decide at the threshold on the nodes of a query."""
-        before = turns(getattr(query_bundle, "history", None))
-        lines = Query.parse(query_bundle.query_str, before).lines
         # A rewrite may be about another reading than the one that was chosen.
         is_choice = getattr(query_bundle, "within", None) is not None
         search = None if is_choice else (lambda text: self._retrieve(QueryBundle(text)))
-        return pending_on_nodes(nodes, self._gate, lines, search)
+        return pending_on_nodes(nodes, self._gate, _lines(query_bundle), search)
 
     def _way_of(self, decision: Decision) -> Way | None:
         """Return where the outcome of a decision goes; None for what the class does."""

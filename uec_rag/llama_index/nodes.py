@@ -34,6 +34,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.text import QUESTION_KEYS, questions_in
 from uec_rag.clarify.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
+from uec_rag.questions.answers import Turn
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.results import KEY, HitMetadata, as_json, own_metadata
@@ -216,8 +217,8 @@ class UECQueryBundle(QueryBundle):
     within: Within | None = None
 
 
-def turns(history: object) -> list[str]:
-    """Extract the turns that a question is searched with, as `conversation.turns_of` does.
+def turns(history: object) -> list[str | Turn]:
+    """Extract the turns that a question is searched with, as `turns_of` does.
 
     Only the texts of messages are used. Strings are always kept.
 

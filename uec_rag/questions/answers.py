@@ -5,7 +5,9 @@ The phrases are those of `languages`, in their tables `replies` and `answer`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, partial
+from typing import Literal
 
 import regex
 
@@ -39,13 +41,26 @@ _SERIES = regex.compile(
 )
 _COMMAS = {regex.escape(languages.template(code)[-1]) for code in languages.languages()}
 _APART = regex.compile(rf"“[^”]*”(*SKIP)(*FAIL)|{'|'.join(sorted(_COMMAS))}")
-_NOTED = regex.compile(r"\[1\] |\(1\) ")
-_ANSWERED, _LONGEST_ANSWER = "[0] ", 200  # characters
+_LONGEST_ANSWER = 200  # characters
 _ASKED = regex.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
     r"\b(?:else|anything|any|these|this|that|it|them|more)\b", regex.IGNORECASE
 )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a conversation; a plain string is a turn of the user's, or a clarifying question.
+
+    Attributes
+    ----------
+    speaker : {"user", "assistant"}
+    text : str
+    """
+
+    speaker: Literal["user", "assistant"]
+    text: str
 
 
 def offers(answer: str) -> list[str]:
@@ -64,43 +79,22 @@ def offers(answer: str) -> list[str]:
     if names := _named_in_offer(text) or _named_as_closest(text):
         return names
     items = _ITEM.findall(text)
-    if len(items) < 2 and not _NOTED.match(text):
+    if len(items) < 2:
         items = _items_in_line(text)
     if len(items) < 2 and (series := _SERIES.findall(text)):
         parts = _split(series[-1], language_of(text) or ENGLISH)
         items = parts if len(parts) > 2 else []  # "two years, or three" is none
-    is_list = len(items) > 1 or _NOTED.match(text)
-    return [item.strip(_MARKS) for item in items] if is_list else []
+    return [item.strip(_MARKS) for item in items] if len(items) > 1 else []
 
 
-def note_offers(answer: str) -> str:
-    """Return a turn that has nothing but what an answer `offers`; "" if that is nothing."""
-    marks = "[{}] {}" if offers_to_tell(answer) else "({}) {}"
-    return "\n".join(marks.format(number, item) for number, item in enumerate(offers(answer), 1))
-
-
-def note_answer(answer: str) -> str:
-    """Return a turn that has nothing but what an answer states; "" if it only asks.
-
-    Its first 200 characters are read.
-    """
-    stated = " ".join(_ASKED.sub("", answer[:_LONGEST_ANSWER]).split())
-    return f"{_ANSWERED}{stated}" if stated else ""
-
-
-def noted_answer(turn: str) -> str:
-    """Return the answer that a turn is, as `note_answer` makes it; "" if it is none."""
-    return turn[len(_ANSWERED) :] if turn.startswith(_ANSWERED) else ""
-
-
-def is_note(turn: str) -> bool:
-    """Return whether a turn is one that `note_offers` makes."""
-    return _NOTED.match(turn) is not None
+def stated_in(answer: str) -> str:
+    """Return what the first 200 characters of an answer state; "" if they only ask."""
+    return " ".join(_ASKED.sub("", answer[:_LONGEST_ANSWER]).split())
 
 
 def offers_to_tell(answer: str) -> bool:
     """Return whether an answer offers something in words, which "yes" takes up, and no list."""
-    return answer.startswith("[1] ") or bool(_named_in_offer(answer[-LONGEST_ASKED:]))
+    return bool(_named_in_offer(answer[-LONGEST_ASKED:]))
 
 
 def _named_in_offer(text: str) -> list[str]:
@@ -215,6 +209,42 @@ def asks_about_answer(turn: str, language: str = "") -> bool:
         )
         for code in languages.languages()
     )
+
+
+@skip_long_texts(None)
+def place_of_answer(turn: str, language: str = "") -> int | None:
+    """Return the place of an earlier answer that a turn asks for, from 0 or back from -1.
+
+    None if it asks for none by its place, or says anything else.
+
+    `language`: the code of that of the question before.
+
+    Examples
+    --------
+    >>> said = ("Repeat the first answer", "And the answer before that?", "What is the first step?")
+    >>> [place_of_answer(turn) for turn in said]
+    [0, -2, None]
+    """
+    words = {*_words(turn)}
+    for code in [language] if language else languages.languages():
+        table = tables()[code].get("answer", {})
+        if "ordinals" not in table:
+            continue
+        nouns, returns, before, ends, begins = (
+            {*table[key].replace(",", " ").split()}
+            for key in ("nouns", "returns", "before", "last", "begins")
+        )
+        ordinals = [{*row.split()} for row in table["ordinals"].split(",")]
+        _, fillers, verbs = _words_of_forms(code, goes_on=False)
+        small_words = fillers if words & nouns else {"one", *languages.function_words(code)}
+        remainder = words - nouns - returns - before - ends - begins - verbs - small_words
+        is_place = not words.isdisjoint(nouns | returns) and not remainder.difference(*ordinals)
+        place = next((at for at, row in enumerate(ordinals) if not row.isdisjoint(words)), None)
+        if is_place and place is not None:
+            return place if words.isdisjoint(ends) else -1 - place  # "second to last"
+        if is_place and not words.isdisjoint(before):
+            return -2
+    return None
 
 
 def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool, is_thing: bool) -> bool:

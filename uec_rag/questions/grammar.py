@@ -136,7 +136,7 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
         words = lower(sides[0])
         is_clause = words[:1] and (words[0] not in _ADVERBS or not WORDS["verbs"].isdisjoint(words))
         # "How many beds does the hut have and ..."
-        ends = words[-1:] in (["do"], ["have"]) or words[-1] not in _NO_ENDS
+        ends = words[-1:] in (["do"], ["have"]) or _NO_ENDS.isdisjoint(words[-1:])
         if is_clause and all(map(_content, sides)) and ends:
             yield f"{sides[0].rstrip('?.! ')}?", f"{sides[1].rstrip('?.! ')}?"
 

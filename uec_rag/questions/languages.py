@@ -205,6 +205,14 @@ OR = {code: f" {template(code)[1].split()[0]} " for code in languages()}
 """The word between alternatives in each language, between spaces."""
 
 WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
+# Faces, pictures and laughter, which say as much as thanks do; and letters that are drawn out.
+_FACE = regex.compile(
+    r"(?:(?<!\w)[:;=x][-^o'’]?+[dpo3()\[\]/\\|*]++|<3++|\^_*+\^|-_+-|\b(?:lo+l|lma+o|rofl"
+    r"|(?:[hj\u0445]+[aei\u0430\u0435\u0438]+){2,}[hj]*))(?!\w)|[\p{Extended_Pictographic}\p{So}\p{Sk}--[0-9#*]][\p{M}\u200d]*+",
+    regex.IGNORECASE | regex.V1,
+)
+_SAYS_NOTHING = regex.compile(r"[\s\p{P}--[?？؟#%&*@/\\]]*", regex.V1)
+_DRAWN_OUT = regex.compile(r"(\p{L})\1{2,}+")
 
 
 @skip_long_texts(False)
@@ -217,9 +225,24 @@ def is_courtesy(text: str, language: str = "") -> bool:
     --------
     >>> is_courtesy("OK, thanks, that helped!"), is_courtesy("谢谢"), is_courtesy("Say thanks?")
     (True, True, False)
+    >>> is_courtesy("👍"), is_courtesy("Thanksss :-D"), is_courtesy("?")
+    (True, True, False)
     """
-    words = tuple(WORD_OR_CLITIC.findall(text.casefold()))
-    return bool(words) and not without_phrases(words, phrases("courtesies", language))
+    plain = without_faces(text.casefold())
+    if not (words := tuple(WORD_OR_CLITIC.findall(plain))):
+        return bool(text.strip()) and _SAYS_NOTHING.fullmatch(plain) is not None
+    return not without_phrases(words, phrases("courtesies", language))
+
+
+def without_faces(text: str) -> str:
+    """Return a text without faces, pictures and laughter, and with letters that are not drawn out.
+
+    Examples
+    --------
+    >>> without_faces("okkk :-) 👍").strip()
+    'ok'
+    """
+    return _DRAWN_OUT.sub(r"\1", _FACE.sub(" ", text))
 
 
 def without_phrases(words: tuple[str, ...], phrases: frozenset[tuple[str, ...]]) -> tuple[str, ...]:

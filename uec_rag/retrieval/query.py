@@ -27,6 +27,7 @@ from uec_rag.clarify.replies import (
     names_some,
 )
 from uec_rag.questions import answers, grammar, user_messages
+from uec_rag.questions.answers import Turn
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
 from uec_rag.questions.phrasing import Goal, Phrasing, Role
 from uec_rag.retrieval.diversity import Diversity
@@ -49,7 +50,7 @@ class Options(TypedDict, total=False):
     """The options of a search besides its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
-    history: Sequence[Sequence[str]] | None
+    history: Sequence[Sequence[str | Turn]] | None
     within: Within | None
     diversity: Diversity | None
     tenant: Filter | Everyone
@@ -142,7 +143,9 @@ class Query:
     answer: str = ""
 
     @classmethod
-    def parse(cls, turn: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
+    def parse(
+        cls, turn: str, history: Sequence[str | Turn] = (), within: Within | None = None
+    ) -> Query:
         """Parse what the user said, which may be the reply to a clarifying question.
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
@@ -164,20 +167,22 @@ class Query:
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
-        written, answer = turn, answers.noted_answer(history[-1]) if history else ""
-        turn, *history = [
-            user_messages.unwrapped(said) if user_messages.WRAPPING.search(said) else said
-            for said in (turn, *history)
-            if not answers.noted_answer(said)
+        written, answer = turn, _answer(history[-1]) if history else ""
+        is_wrapped, unwrapped = user_messages.WRAPPING.search, user_messages.unwrapped
+        turn = unwrapped(turn) if is_wrapped(turn) else turn
+        history = [
+            unwrapped(said) if isinstance(said, str) and is_wrapped(said) else said
+            for said in history
+            if not _answer(said)
         ]
         past, replies = _exchanges(history), tuple[str | tuple[str, ...], ...]()
         before, entry = past, _Exchange(turn, len(history))
         if within is None or isinstance(within, str):
             *before, entry = _with_turn(past, history, turn)
-            reply = "".join(history[-1:])
             if (
                 within is not None
-                and is_clarifying_question(reply)
+                and history
+                and _asked_back(history)
                 and (turn in history or entry.missed or gives_up(turn))
             ):
                 *before, entry = _with_turn(past, history, within)
@@ -189,11 +194,12 @@ class Query:
         # A reply that is more text of the question was asked for.
         is_message = entry.text in (turn, *history) and not is_thanks
         question, remainder = _asking_part(entry.text) if is_message else (entry.text, "")
+        before = [exchange for exchange in before if exchange.begin < entry.begin]
         query = cls(
             question or entry.text,
             _searched_turns(question or entry.text, before),
             replies,
-            history[: entry.begin],
+            [said if isinstance(said, str) else said.text for said in history[: entry.begin]],
             written,
             is_other=entry.is_other,
             is_unsettled=entry.missed >= _MOST_MISSED,
@@ -255,24 +261,46 @@ class _Exchange:
         return "\n".join([text, *self.replies]).strip()
 
 
-def _exchanges(turns: Sequence[str]) -> list[_Exchange]:
+_LOST = _Exchange("", 0)  # an answer that was asked for, and is not known
+
+
+def _answer(turn: str | Turn) -> str:
+    """Return what a turn states, if it is an answer that offers nothing; else ""."""
+    if isinstance(turn, str) or answers.offers(turn.text):
+        return ""
+    return answers.stated_in(turn.text)
+
+
+def _asked_back(turns: Sequence[str | Turn]) -> str:
+    """Return the clarifying question that turns end with; "" if they do not."""
+    turn = turns[-1]
+    return turn if isinstance(turn, str) and is_clarifying_question(turn) else ""
+
+
+def _exchanges(turns: Sequence[str | Turn]) -> list[_Exchange]:
     """Read the turns of a conversation in their order: its questions, and what belongs to them."""
     past = list[_Exchange]()
     for begin, turn in enumerate(turns):
-        if turn.strip() and not (is_clarifying_question(turn) or answers.is_note(turn)):
+        if isinstance(turn, str) and turn.strip() and not is_clarifying_question(turn):
             now = _with_turn(past, turns[:begin], turn)
             past = past if is_courtesy(now[-1].text) else now
     return past
 
 
-def _with_turn(past: Sequence[_Exchange], turns: Sequence[str], turn: str) -> list[_Exchange]:
+def _with_turn(
+    past: Sequence[_Exchange], turns: Sequence[str | Turn], turn: str
+) -> list[_Exchange]:
     """Return the exchanges of some turns with one more, which may belong to the last of them."""
-    if turns and is_clarifying_question(turns[-1]):
-        if past and (now := _with_reply(past[-1], turns[-1], turn)):
+    if turns and (question := _asked_back(turns)):
+        if past and (now := _with_reply(past[-1], question, turn)):
             return [*past[:-1], now]
     elif turns and (offer := _take_up(turn, turns[-1])):
         begin = len(turns) - 1  # of the answer, which is no question
         return [*(e for e in past if e.begin < begin), _Exchange(offer, begin, is_other=True)]
+    elif past and (place := answers.place_of_answer(turn)) is not None:
+        # One of which nothing is known is as blank as a question.
+        entries = past[place : place + 1 or None] if -len(past) <= place else []
+        return [*past, *(replace(entry, is_other=True) for entry in entries or [_LOST])]
     elif past and answers.asks_about_answer(turn, language_of(past[-1].text)):
         return [*past[:-1], replace(past[-1], is_other=True)]
     return [*past, _Exchange(turn, len(turns))]
@@ -293,10 +321,11 @@ def _with_reply(entry: _Exchange, question: str, reply: str) -> _Exchange | None
     return replace(entry, replies=(*before, reply), missed=entry.missed + 1)  # that is asked again
 
 
-def _take_up(turn: str, answer: str) -> str:
+def _take_up(turn: str, before: str | Turn) -> str:
     """Return what a turn takes up of what an answer offers; "" if nothing."""
+    answer = before if isinstance(before, str) else before.text
     # A plain string may be a user's, who ends no sentence before an offer.
-    is_answer = answers.is_note(answer) or SENTENCE_END.search(answer) is not None
+    is_answer = isinstance(before, Turn) or SENTENCE_END.search(answer) is not None
     offers = answers.offers(answer) if is_answer else []
     if offers and answers.accepts(turn) and answers.offers_to_tell(answer):
         return " and ".join(offers)
@@ -320,13 +349,13 @@ def _searched_turns(question: str, past: Sequence[_Exchange]) -> list[str]:
     return turns[::-1]
 
 
-def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
+def turns_of(messages: Iterable[tuple[str, str]]) -> list[str | Turn]:
     """List the turns of a conversation that are relevant to the next question, oldest first.
 
     These are the user's turns and the answers that ask back, of this package ("Do you mean A or
-    B?") or of a language model ("Which year?"), without which a reply says little; of an answer
-    that offers or lists something, only that. Of other answers it is the last one, marked as such.
-    System prompts and results of tools are left out.
+    B?") or of a language model ("Which year?"), without which a reply says little, as strings; and
+    as a `Turn` each answer that offers or lists something, and the last of the others. System
+    prompts and results of tools are left out.
 
     Parameters
     ----------
@@ -336,26 +365,26 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     Examples
     --------
     >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
-    ['Who pays?', '[0] The tenant.']
+    ['Who pays?', Turn(speaker='assistant', text='The tenant.')]
     """
-    turns, answer = [], ""
+    turns, answer = list[str | Turn](), ""
     for role, text in messages:
         if role == "user":
             turns.append(text)
             answer = ""
         elif role == "assistant":
-            if not is_clarifying_question(text) and (note := answers.note_offers(text)):
-                turns.append(note)
+            if not is_clarifying_question(text) and answers.offers(text):
+                turns.append(Turn("assistant", text))
             elif (question := extract_clarifying_question(text)) is not None:
                 turns.append(question)
             else:
-                answer = answers.note_answer(text) or answer
-    return [*turns, answer] if answer else turns
+                answer = answers.stated_in(text) or answer
+    return [*turns, Turn("assistant", answer)] if answer else turns
 
 
 def parse_queries(
     queries: Sequence[str],
-    history: Sequence[Sequence[str]] | None = None,
+    history: Sequence[Sequence[str | Turn]] | None = None,
     within: Within | None = None,
 ) -> list[Query]:
     """Check questions, and parse each with its turns; see `Retriever.search`.
@@ -365,7 +394,8 @@ def parse_queries(
     """
     texts = as_strings(queries, "queries")
     questions = [_shortened(text).encode(errors="replace").decode() for text in texts]
-    before = [()] * len(questions) if history is None else _check_history(history, len(questions))
+    empty = list[list[str | Turn]]([[]]) * len(questions)
+    before = empty if history is None else _check_history(history, len(questions))
     return [Query.parse(*pair, within) for pair in zip(questions, before, strict=True)]
 
 
@@ -376,17 +406,22 @@ def _shortened(message: str) -> str:
     return f"{message[: half - 1]}\n{message[-half:]}"
 
 
-def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+def _check_history(history: Sequence[Sequence[str | Turn]], count: int) -> list[list[str | Turn]]:
     """Return the latest turns before each question.
 
-    TypeError if they are not lists of strings, ValueError if there are not `count` of them.
+    TypeError if they are not lists of turns, ValueError if there are not `count` of them.
     """
-    latest = list[list[str]]()
+    latest = list[list[str | Turn]]()
     for row, turns in enumerate(as_list(history, "history")):
-        window = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else turns
-        latest.append(as_strings(window, f"history[{row}]"))
-        for turn in latest[row]:
-            check_stored_text(turn, f"history[{row}]")
+        name, is_list = f"history[{row}]", isinstance(turns, Sequence)
+        pairs = [
+            (turn.speaker, turn.text) if isinstance(turn, Turn) else ("user", turn)
+            for turn in as_list(turns[-MOST_TURNS:] if is_list else turns, name)
+        ]
+        texts = as_strings([text for _, text in pairs], name)
+        texts = [check_stored_text(text, name) for text in texts]
+        spoken = zip((speaker for speaker, _ in pairs), texts, strict=True)
+        latest.append(turns_of(spoken) if pairs else [])
     if len(latest) != count:
         raise ValueError(
             f"history: expected the turns before each of {count} questions, got {len(latest)} "

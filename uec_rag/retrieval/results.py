@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -124,15 +125,28 @@ def hits_in(metadatas: Iterable[Mapping[str, Any]]) -> dict[tuple[float, float],
     """Return the different hits of a search among some metadata: their readings, "" if none.
 
     A hit is told by its score and relevance, so that the parts of one that was split count once.
-    One that was merged of several has those of all (`PARTS`).
+    One that was merged of several has those of all (`PARTS`). What is damaged is passed over.
     """
     readings = dict[tuple[float, float], str]()
     for metadata in metadatas:
         numbers = [metadata.get(f"{KEY}score"), metadata.get(f"{KEY}relevance")]
-        for score, relevance in metadata.get(PARTS, [numbers]):
-            if isinstance(score, float | int) and isinstance(relevance, float | int):
-                readings[float(score), float(relevance)] = str(metadata.get(f"{KEY}reading", ""))
+        parts = metadata.get(PARTS)
+        for pair in [*parts, numbers] if isinstance(parts, list | tuple) else [numbers]:
+            if _are_of_hit(pair):
+                score, relevance = map(float, pair)
+                readings[score, relevance] = str(metadata.get(f"{KEY}reading", ""))
     return readings
+
+
+def _are_of_hit(pair: object) -> bool:
+    """Return whether a value is the score of a hit, and its relevance."""
+    return (
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and all(isinstance(number, float | int) for number in pair)
+        and abs(pair[0]) <= sys.float_info.max
+        and 0 <= pair[1] <= 1
+    )
 
 
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
@@ -159,7 +173,7 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
     keys = [name for name in DECISION_KEYS if f"{KEY}{name}" in metadata]
     try:
         return Decision.restore({name: metadata[f"{KEY}{name}"] for name in keys})
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -404,7 +418,8 @@ class Result:
         P(underspecified) at which to ask for clarification; that of the search by default.
         """
         check_threshold(threshold)
-        evidence = replace(self.decision, confidence=self.confidence_at(k))
+        hits = k or self.decision.hits if self.decision.hits else 0  # 0 if there are none
+        evidence = replace(self.decision, confidence=self.confidence_at(k), hits=hits)
         usual = evidence.clarify_from if clarify_from is None else clarify_from
         return decide(evidence, Criteria(threshold, usual))
 

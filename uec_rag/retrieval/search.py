@@ -17,8 +17,10 @@ from operator import itemgetter
 from typing import Any, Literal, cast
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
+from uec_rag.base.checks import visible_json
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.logistic import EVEN, NEARLY
@@ -124,6 +126,10 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
             results.append(_ask_chosen(replace(batch, phrased=[of_query]), query))
     else:
         results = ask(batch, queries, request.filter)
+    for row, query in enumerate(queries):
+        if (page := _PAGE.search(query.text)) and results[row].decision.action == "abstain":
+            alone = replace(batch, phrased=[phrased[row]])
+            results[row] = _with_page(alone, query, results[row], page[1] or page[2])
     by_ids = not (request.within is None or isinstance(request.within, str))
     if by_ids and not any(result.passages for result in results):
         raise UnknownReading(
@@ -134,6 +140,33 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
     if (diversity := request.diversity) is None:
         return result
     return diversify(store.vectors, result, request.k, diversity.lambda_mult)
+
+
+_PAGE = regex.compile(
+    r"\b(?:page|seite|p[áa]gina|p[áa]g\.|страниц\w*)\s*+(?:no\.?|number|nr\.?)?\s*+(\d{1,5})\b|第\s*(\d{1,5})\s*页",
+    regex.IGNORECASE,
+)
+
+
+def _with_page(batch: Batch, query: Query, result: Result, number: str) -> Result:
+    """Return a result with the passages of the page first that a question names, if there are any.
+
+    Words on it are seldom in the question, so that it is uncertain at best.
+    """
+    named = {"$or": [{"page": int(number)}, {"page_label": number}]}
+    [of_page] = ask(batch, [query], all_of(batch.request.filter, named))
+    hits = [
+        hit
+        for hit in of_page.hits  # of LangChain's readers, the first page is page 0 with a label
+        if str(hit.passage.metadata.get("page_label", number)) == number
+    ]
+    if not hits:
+        return result
+    ids = {hit.passage.id for hit in hits}
+    hits += [hit for hit in result.hits if hit.passage.id not in ids]
+    plausible = max(result.decision.in_corpus, PLAUSIBLE)
+    shown = replace(result, hits=tuple(hits[: max(len(result.hits), 1)]))
+    return shown.with_evidence(in_corpus=plausible)
 
 
 def ask(
@@ -592,4 +625,4 @@ def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
         line |= row.decision.metadata() | {"why": [*row.why]}
         line["lacking"] = [*row.decision.lacking]
         line["closest"] = [section.title for section in row.decision.closest]
-        LOG.info("%s", json.dumps(line, ensure_ascii=False))
+        LOG.info("%s", visible_json(json.dumps(line, ensure_ascii=False)))

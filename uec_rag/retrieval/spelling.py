@@ -27,7 +27,38 @@ _UMLAUT = regex.compile("[äöüÄÖÜ]")
 # How an umlaut is written without its letter, but not the "ue" of "neue" and "Quelle".
 _TRANSCRIBED = regex.compile(r"(?<![aeoq])(?:[aou]e)", regex.IGNORECASE)
 _LONG, _LONG_NAME, _MOST_UMLAUTS = 4, 5, 3
+_EITHER = 0.9  # how likely the other form of an ordinal is meant if passages have both
 _DIGIT = regex.compile(r"\d")
+_IN_WORDS = [
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+]
+_PAIRS = {
+    word: f"{at}{['st', 'nd', 'rd'][at - 1] if at < 4 else 'th'}"
+    for at, word in enumerate(_IN_WORDS, 1)
+}
+_TWINS = _PAIRS | {digits: word for word, digits in _PAIRS.items()}
+"""English ordinals in words by those in digits, and the other way round."""
+
+_ORDINAL = regex.compile(rf"(?<![\w-])(?:{'|'.join(_TWINS)})(?![\w-])", regex.IGNORECASE)
 _MOST_SPELLED = 8  # words of a question that are looked up in other spellings
 _TITLE = 3  # words that say something, of a text that may be a title in capitals
 _LIKELY = 0.1  # probability above which another word is tried
@@ -54,9 +85,10 @@ _WORD, _FREQUENT = 10.4, 8.7
 def spell(queries: Sequence[Query], view: View, rarity: Rarity | None = None) -> list[Query]:
     """Note how the words of questions are written in a view, where it has them in another way.
 
-    For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
-    name or a word that an encoder knows, in a form of it: "bake" is no "base". Of a date, the
-    day that passages have is spelled out. What asks nothing stays as it is.
+    An ordinal is in digits or in words as passages have it, "2nd" or "second". For a word that no
+    passage has, the nearest one is taken if it is likely meant, but never for a name or a word that
+    an encoder knows, in a form of it: "bake" is no "base". Of a date, the day that passages have is
+    spelled out. What asks nothing stays as it is.
 
     `rarity`: see `UEC.rarity`.
     """
@@ -70,14 +102,22 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
         counts: list[int] = view.counts_of(np.array([*keys], dtype=np.uint64)).tolist()
         return counts
 
-    text, form = query.text, in_one_form(query.text)
+    def twin(ordinal: regex.Match[str]) -> str:
+        word, form = ordinal[0], _TWINS[ordinal[0].lower()]
+        here, there = count(lexical.key_of(lexical.terms_of(term)[0]) for term in (word, form))
+        is_in_both.append(bool(here and there))
+        return form if there else word
+
+    is_in_both = list[bool]()
+    text = _ORDINAL.sub(twin, query.text)
+    form, likely = in_one_form(text), _EITHER if any(is_in_both) else 1.0
     words = telling_words(_SPELLABLE.findall(form), _known(query.language))
     labels = lexical.words_by_key(words)
     unknown = {
         word for word, there in zip(labels.values(), count(labels), strict=True) if not there
     }
     if not unknown and not _DIGIT.search(text):  # as of dates
-        return query
+        return query if text == query.text else replace(query, spelled=text, likely=likely)
     german = sorted(word for word in unknown if _UMLAUT.search(word) or _TRANSCRIBED.search(word))
     names = set[str]()
     if unknown:
@@ -102,15 +142,15 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
             if 2 * sum(map(bool, counts)) > len(counts):
                 pairs[word] = form, 1.0
                 break
-    nearest = {word: match for word, (match, likely) in pairs.items() if likely > _LIKELY}
+    nearest = {word: match for word, (match, share) in pairs.items() if share > _LIKELY}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = lexical.spell_dates(
         spelled,
         lambda terms: [*compress(terms, count([*map(lexical.key_of, terms)]))],
     )
-    if spelled == text:
+    if spelled == query.text:
         return query
-    return replace(query, spelled=spelled, likely=prod(pairs[word][1] for word in nearest))
+    return replace(query, spelled=spelled, likely=likely * prod(pairs[word][1] for word in nearest))
 
 
 def _transcriptions(word: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from uec_rag.questions.answers import Turn
 from uec_rag.retrieval.query import LONGEST_QUERY, turns_of
 from uec_rag.stores.filters import check_size, parse
 
@@ -153,8 +154,8 @@ class Guarantee(Hits):
     max_risk: Share | None = Field(None, description="Of the answers, with 95% certainty.")
 
 
-def turns(history: Sequence[str | Message]) -> list[str]:
-    """Extract the turns that a search uses from a history; see `conversation.turns_of`."""
+def turns(history: Sequence[str | Message]) -> list[str | Turn]:
+    """Extract the turns that a search uses from a history; see `turns_of`."""
     items: list[Any] = [*history]
     pairs = (("user", m) if isinstance(m, str) else (m.role, m.content) for m in items)
     return turns_of((role, text) for role, text in pairs if text.strip())
