@@ -10,6 +10,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.helpers import bag_of_words, data_of, index_of
 from uec_rag import UEC, Gate, Retriever, llama_index
+from uec_rag.base.errors import UECWarning
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.search import LOG
 
@@ -164,11 +165,12 @@ def test_whatever_a_service_raises(index, service, error):
     assert one.decision.code == "uncertain"
 
 
-@pytest.mark.parametrize("reply", [[None], [[None] * 16], [[float("nan")] * 16]], ids=str)
-def test_a_reply_without_a_vector_is_as_none(index, service, reply):
-    service.error = reply
-    result = index.search([ASKED])[0]
-    assert (result.decision.code, result.passages[0].text) == ("uncertain", ANSWER)
+@pytest.mark.parametrize("reply", [None, [None] * 16, [float("nan")] * 16], ids=["", "s", "nan"])
+def test_a_question_whose_vector_is_null_is_decided_by_words(index, service, reply):
+    service.embed_query = lambda _: reply
+    with pytest.warns(UECWarning, match="This question is decided without it"):
+        result = index.search([ASKED])[0]
+    assert result.passages[0].text == ANSWER
 
 
 def test_it_is_told_in_the_language_of_the_question(index, service):

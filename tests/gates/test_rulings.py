@@ -144,7 +144,7 @@ def test_after_a_no_the_rewriter_is_asked_and_only_then(index):
         asked.append(question)
         return Advice("no", rewrite=QUESTION)
 
-    gate = Gate(advisor=Model(), rewriter=rewriter, **ALWAYS, rewritten=0.3)
+    gate = Gate(advisor=Model(), rewriter=rewriter, **ALWAYS, rewritten=0.3, clarify_from=1.0)
     [one] = gate.search(index, ["how long may I bring the tea kettle back?"])
     assert len(asked) == 1
     assert (one.decision.searched_as, one.ids[0]) == (QUESTION, ANSWER)
@@ -169,7 +169,10 @@ def test_in_langchain_one_decides_and_a_chat_model_rewrites():
     )
     chat = FakeListChatModel(responses=[json.dumps({"verdict": "no", "rewrite": QUESTION})])
     gate = UECGate(
-        retriever=retriever, gate=Gate(**ALWAYS, rewritten=0.3), advisor=Model(), rewriter=chat
+        retriever=retriever,
+        gate=Gate(**ALWAYS, rewritten=0.3, clarify_from=1.0),
+        advisor=Model(),
+        rewriter=chat,
     )
     found = gate.invoke("how long may I bring the tea kettle back?")
     assert found["decision"] == "answer"

@@ -29,31 +29,13 @@ _TRANSCRIBED = regex.compile(r"(?<![aeoq])(?:[aou]e)", regex.IGNORECASE)
 _LONG, _LONG_NAME, _MOST_UMLAUTS = 4, 5, 3
 _EITHER = 0.9  # how likely the other form of an ordinal is meant if passages have both
 _DIGIT = regex.compile(r"\d")
-_IN_WORDS = [
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-]
+_IN_WORDS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
+    "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+)
 _PAIRS = {
     word: f"{at}{['st', 'nd', 'rd'][at - 1] if at < 4 else 'th'}"
-    for at, word in enumerate(_IN_WORDS, 1)
+    for at, word in enumerate(_IN_WORDS.split(), 1)
 }
 _TWINS = _PAIRS | {digits: word for word, digits in _PAIRS.items()}
 """English ordinals in words by those in digits, and the other way round."""
@@ -131,9 +113,11 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if query.language == ENGLISH and len(words) < _TITLE:
         unknown -= {word for word in words[1:] if word[0].isupper()}
     pairs = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
-    for name in names.intersection(pairs):
-        if rarity is None or _has_forms(lexical.stem_of(pairs[name][0]), rarity):
-            del pairs[name]  # "Repars" is no "repairs"
+    pairs = {
+        word: pair
+        for word, pair in pairs.items()
+        if word not in names or not _is_word(pair[0], rarity)  # "Repars" is no "repairs"
+    }
     for word in german[:_MOST_SPELLED]:
         for form in _transcriptions(word):
             # The parts of a word keep their umlauts: "poet" is no "pot", and a plural has most.
@@ -195,6 +179,11 @@ def _is_known(word: str, rarity: Rarity) -> bool:
     if (text != stem and rarity(stem) < _WORD) or (text == stem and rarity(f"{text}s") > _WORD):
         return rarity(text) < _FREQUENT  # "folde" and "pric" have the forms of other words
     return rarity(text) < _FREQUENT or _has_forms(text, rarity)
+
+
+def _is_word(name: str, rarity: Rarity | None) -> bool:
+    """Return whether what may be meant by a name is a word in other forms, too."""
+    return rarity is not None and _has_forms(lexical.stem_of(name), rarity)
 
 
 def _has_forms(text: str, rarity: Rarity) -> bool:
