@@ -44,6 +44,7 @@ def index(
     chunk_size: Annotated[int | None, typer.Option(min=FEWEST_CHARACTERS)] = None,
     update: Annotated[bool, typer.Option("--update")] = False,
     questions_by: Annotated[str, typer.Option(metavar="MODEL")] = "",
+    must_open: Annotated[bool, typer.Option("--open")] = False,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -86,6 +87,8 @@ def index(
     questions_by
         Chat model that writes questions, such as openai:gpt-5-mini, by LangChain's
         init_chat_model.
+    must_open
+        Require no tenant, also where the index that is read, or replaced, does.
     """
     choices = {
         "exclude": exclude,
@@ -109,10 +112,14 @@ def index(
         from uec_rag.stores import LocalStore
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
+    from uec_rag.index.updates import count_labels
+
     make = partial(_update, folder, to) if update else partial(_make, folder, to, model, options)
     retriever, contents, counts = make()
-    if labels := retriever.labels:  # warns of those whose passages are gone
-        counts["labels"] = len(labels)
+    if must_open:
+        retriever.save(to, tenant_required=False)
+    if count := count_labels(retriever):  # warns of those whose passages are gone
+        counts["labels"] = count
     gate = retriever.gate
     if gate is not None and (misfit := gate.misfit(retriever, None)):
         note(misfit)

@@ -66,8 +66,8 @@ class Retriever:
         "background", searches do not wait for it: until it is made, they are uncertain, and say so.
     tenant_required : bool
         Whether each search, label, list and count of passages needs a `tenant`, and is refused
-        without one. It is saved; what is learned (`fit_from`, `calibrate`) needs none. The
-        attribute may be set later.
+        without one. It is saved, and holds for what is made of the index or saved in its place;
+        what is learned (`fit_from`, `calibrate`) needs none. The attribute may be set later.
 
     Examples
     --------
@@ -129,7 +129,8 @@ class Retriever:
         # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
         self.usual_tenant: Filter | None = None
-        self.tenant_required = tenant_required
+        # None for what the folder says
+        self._requires_tenant: bool | None = tenant_required or None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store}, {self.uec!r})"
@@ -145,7 +146,8 @@ class Retriever:
         state |= {"usual_filter": None, "usual_tenant": None, "_begun": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, settings = LocalStore(), self._settings.home.settings
-            home.change_settings({name: settings.get(name) for name in ALL_LABELS})
+            names = (*ALL_LABELS, save.TENANT_REQUIRED)
+            home.change_settings({name: settings.get(name) for name in names})
             state |= {"_settings": Settings(home), "_gate": (self.gate,)}
         return state
 
@@ -156,6 +158,17 @@ class Retriever:
 
     def __bool__(self) -> bool:
         return len(self.store) > 0
+
+    @property
+    def tenant_required(self) -> bool:
+        """Whether there must be a tenant, as it is saved unless it was set since."""
+        if self._requires_tenant is None:
+            return bool(self._settings.home.settings.get(save.TENANT_REQUIRED))
+        return self._requires_tenant
+
+    @tenant_required.setter
+    def tenant_required(self, required: bool) -> None:
+        self._requires_tenant = bool(required)
 
     @property
     def folder(self) -> Path | None:
@@ -850,12 +863,19 @@ class Retriever:
             self.store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
             self._settings = self._settings.now()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, tenant_required: bool | None = None) -> None:
         """Copy the index with its ensemble and gate to a folder, in place of one that is there.
 
         An index in memory has that folder from then on: later changes are written through. One
         that was loaded from `path` only records its ensemble and calibration there, since its
         passages are there.
+
+        Parameters
+        ----------
+        path : path
+        tenant_required : bool, optional
+            Whether the saved index requires a tenant; by default, if this one does, or another one
+            does that is there.
 
         Raises
         ------
@@ -870,23 +890,23 @@ class Retriever:
         """
         target, home = as_path(path), self._settings.home
         gate = self.gate if self._gate or home.folder != target else None
+        required = (self.tenant_required or None) if tenant_required is None else tenant_required
         if home.folder == target and not self._is_snapshot:
-            save.record(home, self.store, self.uec, self.calibration)
-            self._settings = self._settings.now()
+            with home.changing():
+                save.record(home, self.store, self.uec, self.calibration)
+                home.change_settings({save.TENANT_REQUIRED: bool(required)})
             store = home
         else:
-            store = save.save_index(target, self.uec, self.store, self.calibration)
-        with store.changing():
-            store.change_settings({save.TENANT_REQUIRED: self.tenant_required})
+            content = self.uec, self.store, self.calibration
+            store = save.save_index(target, *content, home.settings, required=required)
         if gate is not None:
             gate.save(target / GATE_FILE)
-        if store is home:
-            return
-        if self._is_snapshot or home.folder is not None:
+        if store is not home and (self._is_snapshot or home.folder is not None):
             store.close()
-        else:
+            return
+        if store is not home:
             home.move_to(store)
-            self._settings = self._settings.now()
+        self._settings, self._requires_tenant = self._settings.now(), None
 
     @classmethod
     def load(
@@ -948,7 +968,7 @@ class Retriever:
         except BaseException:
             home.close()
             raise
-        retriever.tenant_required = tenant_required or bool(home.settings.get(save.TENANT_REQUIRED))
+        retriever._requires_tenant = tenant_required or None
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever

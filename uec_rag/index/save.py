@@ -207,19 +207,32 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
 
 
 def save_index(
-    path: Path, uec: UEC, store: Searched, calibration: CorpusCalibration | None
+    path: Path,
+    uec: UEC,
+    store: Searched,
+    calibration: CorpusCalibration | None,
+    before: Mapping[str, Any],
+    *,
+    required: bool | None,
 ) -> LocalStore:
-    """Write an index to a folder; return the open index there. See `Retriever.save`."""
+    """Write an index to a folder; return the open index there. See `Retriever.save`.
+
+    `before`: the settings of the index, whose labels are kept. `required`: whether it requires a
+    tenant, None for as the index that is there does.
+    """
     is_new, home = not is_index(path), LocalStore(path)
     try:
         with home.changing():
+            if required is None:
+                required = bool(home.settings.get(TENANT_REQUIRED))
             if isinstance(store, LocalStore | View):
                 settings = {} if isinstance(store, View) else dict(store.settings)
                 settings["fingerprint"] = uec.fingerprint
                 for name in ALL_LABELS:
-                    settings.setdefault(name, home.settings.get(name))
+                    settings.setdefault(name, before.get(name, home.settings.get(name)))
                 copy_view(store.snapshot(), home, settings)
             record(home, store, uec, calibration)
+            home.change_settings({TENANT_REQUIRED: required})
     except BaseException:
         home.close()
         if is_new:
@@ -236,6 +249,12 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
             raise corruption(path, "holds a saved UEC ensemble, expected a saved UEC index.")
         read_only = True  # so that none is made
     return LocalStore(path, read_only=read_only)
+
+
+def close_saved(path: Path) -> None:
+    """Let the index in a folder require a tenant."""
+    with closing(open_home(path, read_only=False)) as home:
+        home.change_settings({TENANT_REQUIRED: True})
 
 
 def check_index(path: Path) -> int:

@@ -45,6 +45,11 @@ def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dic
     return rows.get(_name_of(tenant), {})
 
 
+def all_labels(home: LocalStore) -> list[dict[str, dict[str, str]]]:
+    """Return the labels of no tenant and those of each one, as `read_labels` does."""
+    return [read_labels(home), *(home.settings.get(_LABELS_OF) or {}).values()]
+
+
 def _name_of(tenant: Filter) -> str:
     """Return the text by which the labels of a tenant are found again; TypeError of a function."""
     if not isinstance(tenant, Mapping):

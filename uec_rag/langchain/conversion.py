@@ -226,9 +226,10 @@ def with_options(
     for given in (call, input):
         if isinstance(given, Mapping) and "tenant" in given:
             check_named(given)
-    question, options = question_of(input), {k: v for k, v in call.items() if v is not None}
-    if not isinstance(input, Mapping):
-        return question, options
+    options = {k: v for k, v in call.items() if v is not None}
+    if isinstance(input, str):
+        return input, options
+    question = question_of(input)
     before = input.get("chat_history", input.get("history"))
     if before is None and input.get("messages") is not None:
         before = turns_before(question, input["messages"])
@@ -378,7 +379,7 @@ def _arguments(
         "k": k,
         "filter": filter,
         "tenant": tenant,
-        "history": [turns(history)],
+        "history": [[] if history is None else turns(history)],
         "within": within,
         "diversity": Diversity(fetch_k, lambda_mult) if search_type == "mmr" else None,
     }

@@ -41,7 +41,7 @@ from uec_rag.adapters.tool import Outcome, model_prompt, outcome_of
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.advice.decision_models import APART
 from uec_rag.base.checks import check_type
-from uec_rag.base.files import as_path
+from uec_rag.base.files import as_path, is_index
 from uec_rag.base.loops import beside, either
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
@@ -50,6 +50,7 @@ from uec_rag.ensemble import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
 from uec_rag.gates.rulings import Pending
 from uec_rag.index import Retriever
+from uec_rag.index.save import close_saved
 from uec_rag.langchain.conversion import (
     LIMITS,
     CallOptions,
@@ -254,12 +255,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
+        gate = self._active_gate or Gate()
+        self.tenant_required |= gate.tenant_required
         if self.tenant_required and not isinstance(self.retriever, UECRetriever):
             raise TypeError(
                 f"tenant_required: a UECGate over {type(self.retriever).__name__} passes no tenant "
                 "on; require it in the UECRetriever below."
             )
-        gate = self._active_gate or Gate()
         advisor, rewriter = as_advisor(self.advisor), as_advisor(self.rewriter)
         if advisor is not None and gate.advisor is not advisor:
             self.gate = gate = replace(gate, advisor=advisor)
@@ -322,13 +324,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the gate to a folder; over another store, with the fit, but without passages.
 
-        Without a gate, the default threshold is saved.
+        Without a gate, the default threshold is saved. If a tenant is required, it is saved with
+        the gate, and with the index in that folder.
         """
-        gate, retriever = self._active_gate or Gate(), self.retriever
+        gate, retriever, folder = self._active_gate or Gate(), self.retriever, as_path(path)
+        required = self.tenant_required or getattr(retriever, "tenant_required", False)
         if _is_over_a_source(retriever):
-            retriever.save(path)
-        as_path(path).mkdir(parents=True, exist_ok=True)
-        gate.save(as_path(path) / GATE_FILE)
+            retriever.index.save(folder, tenant_required=required or None)
+        elif required and is_index(folder):
+            close_saved(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(gate, tenant_required=required).save(folder / GATE_FILE)
 
     @classmethod
     def load(

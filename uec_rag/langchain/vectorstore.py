@@ -114,7 +114,8 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         tenant_required: bool = False,
     ) -> None:
         self._index = indexes.as_index(embedding, store, words=words, fit=fit)
-        self._index.tenant_required |= tenant_required
+        if tenant_required:
+            self._index.tenant_required = True
 
     @property
     def embeddings(self) -> UECEmbeddings:

@@ -183,7 +183,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     ) -> None:
         super().__init__(stores_text=True)
         self._index = as_index(embedding, store)
-        self._index.tenant_required |= tenant_required
+        if tenant_required:
+            self._index.tenant_required = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the store with its index, which LlamaIndex would leave out."""
