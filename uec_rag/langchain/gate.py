@@ -52,16 +52,16 @@ from uec_rag.gates.rulings import Pending
 from uec_rag.index import Retriever
 from uec_rag.index.save import close_saved
 from uec_rag.langchain.conversion import (
-    LIMITS,
     CallOptions,
     Question,
+    check_config,
     passages_of,
     question_of,
     turns,
     with_options,
     with_uncertainty,
 )
-from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, reply_of, to_gated
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, narrow, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import Query
@@ -414,10 +414,21 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         branches = [(leads_to(name), as_branch(way)) for name, way in ways.items()]
         return self | RunnableBranch(*branches[:-1], branches[-1][1])
 
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """See `AsTool.limits`."""
+        inner = innermost(self.retriever)
+        return inner.limits if isinstance(inner, AsTool) else {}
+
+    def narrowed(self, limits: Mapping[str, Any]) -> Self:
+        """See `AsTool.narrowed`."""
+        return self.model_copy(update={"retriever": narrow(self.retriever, limits)})
+
     def invoke(  # type: ignore[override]
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> Gated:
         """Retrieve and decide."""
+        check_config(config)
         run = self._decide
         return self._call_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
@@ -425,6 +436,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> Gated:
         """Run `invoke` without blocking the event loop, in which an advisor is asked."""
+        check_config(config)
         run = self._adecide
         return await self._acall_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
@@ -464,10 +476,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             gate = None
         else:
             history = None if "history" in call else options.pop("history", None)
-            if names := {**options.pop(LIMITS, {}), **options}:
+            if not isinstance(innermost(retriever), AsTool):
+                check_config(config, {})
+            if options:
                 raise TypeError(
                     f"a UECGate over {type(retriever).__name__} takes no options, got "
-                    f"{', '.join(names)}; set them in the UECRetriever below it."
+                    f"{', '.join(options)}; set them in the UECRetriever below it."
                 )
             text = Query.parse(question, turns(history)).lines
             if isinstance(innermost(retriever), AsTool):
