@@ -30,7 +30,7 @@ from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, check_addition, check_same
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local.view import View
-from uec_rag.stores.metadata import dates_of, restore_dates
+from uec_rag.stores.metadata import kinds_of_texts, restore_kinds
 from uec_rag.stores.passage import Passage
 
 try:
@@ -498,7 +498,7 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             "id": passage.id,
             "text": passage.text,
             "metadata": json.dumps(passage.metadata),  # Qdrant would change some floats
-            "dates": dates_of(passage.metadata),
+            "dates": kinds_of_texts(passage.metadata),
             _VALUES: {
                 key: items if isinstance(value, list) else items[0]
                 for key, value in passage.metadata.items()
@@ -526,7 +526,7 @@ def _passage_of(point: Any) -> Passage:  # noqa: ANN401
     """Rebuild the passage of a point."""
     payload = point.payload
     passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
-    restore_dates(passage.metadata, payload["dates"])
+    restore_kinds(passage.metadata, payload["dates"])
     return passage
 
 

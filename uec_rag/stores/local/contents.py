@@ -28,7 +28,7 @@ from uec_rag.stores.comparisons import Compare, Mask, Values, mismatch
 from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.segments import Part, Segment, SegmentFolder, bury, check_alike
 from uec_rag.stores.local.view import State, Texts, View
-from uec_rag.stores.metadata import dates_of, restore_dates
+from uec_rag.stores.metadata import kinds_of_texts, restore_kinds
 from uec_rag.stores.passage import Checked, Passage
 
 Record: TypeAlias = tuple[int, str, int, str, str | None, str]
@@ -60,22 +60,22 @@ def sum_of(*texts: str | bytes | None) -> int:
 
 def record_of(row: int, passage: Passage) -> Record:
     """Return the columns of a passage."""
-    dates = dates_of(passage.metadata)
-    texts = to_json(passage.metadata), to_json(dates) if dates else None, passage.text
+    kinds = kinds_of_texts(passage.metadata)
+    texts = to_json(passage.metadata), to_json(kinds) if kinds else None, passage.text
     return row, passage.id, sum_of(passage.id, *texts), *texts
 
 
 def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
     """Make a passage of its columns, after checking their sum."""
-    row, id_, sum_, metadata, dates, text = record
+    row, id_, sum_, metadata, kinds, text = record
     try:
-        if check and sum_ != sum_of(id_, metadata, dates, text):
+        if check and sum_ != sum_of(id_, metadata, kinds, text):
             raise ValueError("its checksum differs")
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
         passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
-        if dates:
-            restore_dates(passage.metadata, json.loads(dates))
+        if kinds:
+            restore_kinds(passage.metadata, json.loads(kinds))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -97,7 +97,7 @@ class _Column(Values):
     Attributes
     ----------
     numbers : dict
-        The position of each among them, by its JSON, and "date" behind it if it is one.
+        The position of each among them, by its JSON, and its kind behind it if that is no text.
     codes : int array, shape (rows,)
         The position of each row's value; `_GONE` if the row is gone, so that nothing is known.
     """
@@ -117,16 +117,17 @@ class _Column(Values):
             records = database.ask(sql, [span.start, span.stop])
             # Asked for after the files, since who removes a passage from these keeps it before.
             records += [(row, *record[3:5]) for row, record in remains().items() if row in span]
-            for row, metadata, dates in records:
+            for row, stored, kinds in records:
                 codes[row] = 0
-                if (value := _VALUES.decode(metadata).get(key)) is None:
+                if (value := _VALUES.decode(stored).get(key)) is None:
                     continue
-                is_date = bool(dates) and key in json.loads(dates)
-                name = bytes(value) + b"date" * is_date
+                name, metadata = bytes(value), {key: None}
+                if kinds or name not in numbers:
+                    metadata[key] = msgspec.json.decode(value)
+                    restore_kinds(metadata, json.loads(kinds) if kinds else (), key)
+                    name += getattr(metadata[key], "kind", "").encode()
                 if name not in numbers:
                     numbers[name] = len(values)
-                    metadata = {key: msgspec.json.decode(value)}
-                    restore_dates(metadata, [key] * is_date)
                     values.append(metadata[key])
                 codes[row] = numbers[name]
         return _Column(values, numbers, codes)
