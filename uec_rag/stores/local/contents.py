@@ -37,7 +37,7 @@ Record: TypeAlias = tuple[int, str, int, str, str | None, str]
 COLUMNS = "row, id, sum, metadata, dates, text"
 INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _AT_ONCE = 500  # passages in one statement
-_MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
+_MOST_COLUMNS = 128  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
 _GONE = -1  # in place of the position of a value
@@ -106,9 +106,17 @@ class _Column(Values):
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def extend(
-        self, key: str, rows: int, database: Database, remains: Callable[[], Mapping[int, Record]]
+        self,
+        key: str,
+        rows: int,
+        database: Database,
+        remains: Callable[[], Mapping[int, Record]],
+        names_of_keys: set[str],
     ) -> _Column:
-        """Return the column of the first `rows` rows of an index, of which some are gone."""
+        """Return the column of the first `rows` rows of an index, of which some are gone.
+
+        `names_of_keys` gets the keys that the new rows have.
+        """
         values, numbers, codes = [*self.values], dict(self.numbers), np.full(rows, _GONE, np.int32)
         codes[: len(self.codes)] = self.codes
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
@@ -119,7 +127,8 @@ class _Column(Values):
             records += [(row, *record[3:5]) for row, record in remains().items() if row in span]
             for row, stored, kinds in records:
                 codes[row] = 0
-                if (value := _VALUES.decode(stored).get(key)) is None:
+                names_of_keys.update(fields := _VALUES.decode(stored))
+                if (value := fields.get(key)) is None:
                     continue
                 name, metadata = bytes(value), {key: None}
                 if kinds or name not in numbers:
@@ -141,6 +150,8 @@ class Contents(Texts):
         self.segments = SegmentFolder(folder)
         self._memory = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
+        # The keys that some rows have, and the column of any other key of these.
+        self._keys: tuple[frozenset[str], _Column] = frozenset(), _Column()
         self._warnings = set[object]()
         self.states = Living[State]()  # that views of this process may have
         self._remains = dict[int, Record]()  # what these read, and the files have not any more
@@ -207,21 +218,32 @@ class Contents(Texts):
 
     def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
-        known = np.ones(len(view), dtype=bool)
+        known, none = np.ones(len(view), dtype=bool), np.zeros(len(view), dtype=bool)
+        taken = dict[int, tuple[_Column, NDArray[np.int32]]]()
+
+        def codes_of(column: _Column) -> NDArray[np.int32]:
+            """Return the codes of the view's rows, which are taken of each column once."""
+            if id(column) not in taken:
+                codes = column.codes.take(view.state.rows)
+                np.logical_and(known, codes != _GONE, out=known)
+                taken[id(column)] = column, codes
+            return taken[id(column)][1]
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
             """Return which of some columns satisfy a condition."""
-            hits = np.zeros_like(among)
+            hits = none
             match condition:
                 case Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
-                    codes = column.codes.take(view.state.rows)
-                    np.logical_and(known, codes != _GONE, out=known)
-                    fits = column.fits(condition)
+                    codes, fits = codes_of(column), column.fits(condition)
                     if len(keys) == 1 and not fits.any():
                         self._note_mismatch(condition, column)
-                    hits = fits.take(codes)
+                    if len(fits) > 1:
+                        hits = fits.take(codes)
+                    elif fits[0]:  # no passage has the key
+                        return among
                 case filters.HasId(ids):
+                    hits = none.copy()
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
                     hits = among
@@ -229,10 +251,11 @@ class Contents(Texts):
                         hits = mask(part, hits)
                 case filters.Join(kind, conditions):
                     for part in sorted(conditions, key=_runs_python):
-                        hits |= mask(part, among & ~hits)
+                        hits = hits | mask(part, among & ~hits)
                     hits = ~hits if kind == "not" else hits
                 case _:
                     passages = view.among(among).passages()
+                    hits = none.copy()
                     hits[among] = [bool(condition(passage)) for passage in passages]
             return among & hits
 
@@ -246,11 +269,18 @@ class Contents(Texts):
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
-        column = self._columns.get(key, _Column())
-        if len(column.codes) < rows:  # several threads may read them: they read the same
+        names, absent = self._keys
+        column = self._columns.get(key, _Column() if key in names else absent)
+        start = len(column.codes)
+        if start < rows:  # several threads may read them: they read the same
+            new = set[str]()
             with as_corrupted(self.database.path):
-                column = column.extend(key, rows, self.database, self._remains_for_views)
-            if not self.database.is_writing:  # else it may be undone
+                column = column.extend(key, rows, self.database, self._remains_for_views, new)
+            if self.database.is_writing:  # it may be undone
+                return column
+            if start <= len(absent.codes):
+                self._keys = names | new, _Column(codes=np.minimum(column.codes, 0))
+            if len(column.values) > 1:
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)
                 self._columns[key] = column
