@@ -262,7 +262,7 @@ def steps(run):
 
 KEYS = [f"key {number}" for number in range(100)]
 FILTERS = {
-    "equal": {key: 1 for key in KEYS},
+    "equal": dict.fromkeys(KEYS, 1),
     "not equal": {key: {"$ne": "a"} for key in KEYS},
     "any": {"$or": [*({key: True} for key in KEYS), {"part": 3}]},
     "in dicts": {key: {"of": {"$lt": 3}} for key in KEYS},

@@ -53,9 +53,10 @@ def all_labels(home: LocalStore) -> list[dict[str, dict[str, str]]]:
 
 def _name_of(tenant: Filter) -> str:
     """Return the text by which the labels of a tenant are found again; TypeError of a function."""
+    tenant = without_mark(tenant)
     if not isinstance(tenant, Mapping):
         raise TypeError(f"tenant: expected a mapping, whose labels are saved, got {tenant!r:.60}.")
-    values = _typed(normalise_value(without_mark(tenant), "tenant"))
+    values = _typed(normalise_value(tenant, "tenant"))
     return json.dumps(values, sort_keys=True, ensure_ascii=False)
 
 

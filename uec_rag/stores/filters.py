@@ -53,7 +53,7 @@ from uec_rag.stores.metadata import (
     normalise,
     normalise_value,
 )
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, distinct
 
 _T = TypeVar("_T")
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
@@ -342,13 +342,19 @@ selects all of them. Omit it to search all.
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."
         )
-    is_tenant = callable(filter) or filter.keys() == {_TENANT}
-    return filter if is_tenant else {_TENANT: filter}
+    return filter if not callable(filter) and filter.keys() == {_TENANT} else {_TENANT: filter}
+
+
+def is_of_tenant(filter: Filter | None) -> bool:
+    """Return whether a filter is that of a tenant, or limits one further."""
+    if not isinstance(filter, Mapping):
+        return False
+    return _TENANT in filter or any(map(is_of_tenant, filter.get("$and", ())))
 
 
 def without_mark(tenant: Filter) -> Filter:
     """Return the filter of a tenant as it was passed to `check_tenant`."""
-    return cast(Filter, tenant.get(_TENANT, tenant)) if isinstance(tenant, Mapping) else tenant
+    return tenant if callable(tenant) else cast(Filter, tenant.get(_TENANT, tenant))
 
 
 def check_given(tenant: object) -> object:
@@ -469,11 +475,11 @@ def matches(condition: Condition, passage: Passage) -> bool:
 
 def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages of another's store that match, each once; see `comparable`."""
-    return [
+    return distinct(
         passage
-        for passage in {passage.id: passage for passage in passages}.values()
+        for passage in passages
         if matches(condition, Passage(passage.id, passage.text, comparable(passage.metadata)))
-    ]
+    )
 
 
 def comparable(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -218,32 +218,30 @@ class Contents(Texts):
 
     def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
-        known, none = np.ones(len(view), dtype=bool), np.zeros(len(view), dtype=bool)
-        taken = dict[int, tuple[_Column, NDArray[np.int32]]]()
+        known, blank = np.ones(len(view), dtype=bool), np.zeros(len(view), dtype=bool)
+        by_column = dict[int, tuple[_Column, NDArray[np.int32]]]()
 
         def codes_of(column: _Column) -> NDArray[np.int32]:
             """Return the codes of the view's rows, which are taken of each column once."""
-            if id(column) not in taken:
+            if id(column) not in by_column:
                 codes = column.codes.take(view.state.rows)
                 np.logical_and(known, codes != _GONE, out=known)
-                taken[id(column)] = column, codes
-            return taken[id(column)][1]
+                by_column[id(column)] = column, codes
+            return by_column[id(column)][1]
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
             """Return which of some columns satisfy a condition."""
-            hits = none
+            hits = blank
             match condition:
                 case Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
                     codes, fits = codes_of(column), column.fits(condition)
                     if len(keys) == 1 and not fits.any():
                         self._note_mismatch(condition, column)
-                    if len(fits) > 1:
-                        hits = fits.take(codes)
-                    elif fits[0]:  # no passage has the key
-                        return among
+                    # Of a key that no passage has, all or none.
+                    hits = fits.take(codes) if len(fits) > 1 else (among if fits[0] else blank)
                 case filters.HasId(ids):
-                    hits = none.copy()
+                    hits = blank.copy()
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
                     hits = among
@@ -255,7 +253,7 @@ class Contents(Texts):
                     hits = ~hits if kind == "not" else hits
                 case _:
                     passages = view.among(among).passages()
-                    hits = none.copy()
+                    hits = blank.copy()
                     hits[among] = [bool(condition(passage)) for passage in passages]
             return among & hits
 
@@ -273,13 +271,13 @@ class Contents(Texts):
         column = self._columns.get(key, _Column() if key in names else absent)
         start = len(column.codes)
         if start < rows:  # several threads may read them: they read the same
-            new = set[str]()
+            keys = set[str]()
             with as_corrupted(self.database.path):
-                column = column.extend(key, rows, self.database, self._remains_for_views, new)
+                column = column.extend(key, rows, self.database, self._remains_for_views, keys)
             if self.database.is_writing:  # it may be undone
                 return column
             if start <= len(absent.codes):
-                self._keys = names | new, _Column(codes=np.minimum(column.codes, 0))
+                self._keys = names | keys, _Column(codes=np.minimum(column.codes, 0))
             if len(column.values) > 1:
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)
