@@ -255,8 +255,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
-        gate = self._active_gate or Gate()
+        gate, below = self._active_gate or Gate(), self.retriever
         self.tenant_required |= gate.tenant_required
+        if self.tenant_required and isinstance(below, UECRetriever) and not below.tenant_required:
+            self.retriever = below.model_copy(update={"tenant_required": True})
         if self.tenant_required and not isinstance(self.retriever, UECRetriever):
             raise TypeError(
                 f"tenant_required: a UECGate over {type(self.retriever).__name__} passes no tenant "
@@ -471,8 +473,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             if gate is not None:
                 retriever = _with_index(retriever, retriever.index.with_gate(gate))
-            if self.tenant_required:
-                retriever = retriever.model_copy(update={"tenant_required": True})
             gate = None
         else:
             history = None if "history" in call else options.pop("history", None)

@@ -146,8 +146,8 @@ def _bound(name: str) -> Any:  # noqa: ANN401
     """Return a method of LangChain's runnables whose result is one of ours, with its limits."""
 
     def method(self: AsTool[Any, Any], *args: Any, **kwargs: Any) -> Bound[Any, Any]:
-        made = getattr(super(AsTool, self), name)(*args, **kwargs)
-        return Bound(bound=made, kwargs={}, config={})
+        runnable = getattr(super(AsTool, self), name)(*args, **kwargs)
+        return Bound(bound=runnable, kwargs={}, config={})
 
     return wraps(getattr(RunnableSerializable, name))(method)
 
@@ -204,14 +204,14 @@ class AsTool(Runnable[Input, Output]):
         self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any
     ) -> Runnable[Input, Output]:
         """Return a runnable with fallbacks, of which those that take no options refuse them."""
-        made = super().with_fallbacks([*map(_refusing, fallbacks)], **kwargs)
-        return Bound(bound=made, kwargs={}, config={})
+        runnable = super().with_fallbacks([*map(_refusing, fallbacks)], **kwargs)
+        return Bound(bound=runnable, kwargs={}, config={})
 
     def configurable_fields(self, **kwargs: AnyConfigurableField) -> Any:  # noqa: ANN401
         """Let a configuration choose parameters; it limits a `tenant`, and cannot lift it."""
-        made = super().configurable_fields(**kwargs)  # type: ignore[misc]
-        made = _Configurable(default=made.default, fields=made.fields)
-        return Bound(bound=made, kwargs={}, config={})
+        runnable = super().configurable_fields(**kwargs)  # type: ignore[misc]
+        runnable = _Configurable(default=runnable.default, fields=runnable.fields)
+        return Bound(bound=runnable, kwargs={}, config={})
 
 
 class Bound(AsTool[Input, Output], RunnableBinding[Input, Output]):
@@ -237,19 +237,19 @@ class _Configurable(RunnableConfigurableFields):  # type: ignore[type-arg]
     def _prepare(
         self, config: RunnableConfig | None = None
     ) -> tuple[Runnable[Any, Any], RunnableConfig]:
-        made, config = super()._prepare(config)
+        runnable, config = super()._prepare(config)
         names = {spec.id for spec in self.config_specs}
         values = config["configurable"]
         for name in values.keys() - names:
             if advice := did_you_mean(name, names):
                 key = f"configurable[{name!r:.60}]"
                 raise TypeError(f"config: no parameter is read from {key}{advice}")
-        if made is not self.default and isinstance(made, AsTool):
-            made = made.narrowed(cast(AsTool[Any, Any], self.default).limits)
+        if runnable is not self.default and isinstance(runnable, AsTool):
+            runnable = runnable.narrowed(cast(AsTool[Any, Any], self.default).limits)
         field = self.fields.get("tenant")
         if field is not None and field.id not in values:
-            made = made.model_copy(update={"tenant_required": True})  # type: ignore[attr-defined]
-        return made, config
+            runnable = runnable.model_copy(update={"tenant_required": True})  # type: ignore[attr-defined]
+        return runnable, config
 
 
 def narrow(runnable: Runnable[Any, Any], limits: Mapping[str, Any]) -> Runnable[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Annotated, Any, Self, Unpack
 
 from langchain_core.documents import Document
@@ -11,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import BeforeValidator, ConfigDict, PrivateAttr
+from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, refuse_unknown
@@ -115,6 +116,12 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         self._index = indexes.as_index(embedding, store, words=words, fit=fit)
         if tenant_required:
             self._index.tenant_required = True
+
+    def requiring_tenant(self, *, must: bool = True) -> Self:
+        """Return a store over the same index that requires a tenant, or if not `must`, does not."""
+        twin = copy(self)
+        twin._index = self._index.requiring_tenant(must=must)
+        return twin
 
     @property
     def embeddings(self) -> UECEmbeddings:
@@ -402,6 +409,22 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     _limit: Filter | None = PrivateAttr(default=None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _close(self) -> Self:
+        """Close what is below a retriever that requires a tenant."""
+        if self.tenant_required:
+            self.vectorstore = self.vectorstore.requiring_tenant()
+        return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy it as pydantic does; `tenant_required` opens and closes what is below, too."""
+        twin = super().model_copy(update=update, deep=deep)
+        if self.tenant_required and not twin.tenant_required:
+            twin.vectorstore = twin.vectorstore.requiring_tenant(must=False)
+        elif twin.tenant_required:
+            twin.vectorstore = twin.vectorstore.requiring_tenant()
+        return twin
 
     @classmethod
     def from_texts(

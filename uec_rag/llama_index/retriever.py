@@ -171,7 +171,8 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         check_k(similarity_top_k)
         kind = "a memory of llama_index.core.memory, the chat engine's, or None"
         check_type(memory, BaseMemory | None, "memory", kind)
-        self._index, self.memory = retriever, memory
+        self._index = retriever.requiring_tenant() if tenant_required else retriever
+        self.memory = memory
         self.similarity_top_k = similarity_top_k
         self.filters, self.tenant, self.tenant_required = filters, tenant, tenant_required
         parse(self._where[0] or {})  # which checks it
