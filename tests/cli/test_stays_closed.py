@@ -198,3 +198,14 @@ def test_a_fit_over_a_store_requires_what_its_retriever_did(tmp_path):
         again = Retriever.load(tmp_path / "fit", store=source)
         with pytest.raises(ValueError, match="tenant: expected a filter"):
             again.search([QUESTION])
+
+
+def test_no_model_reads_passages_of_several_tenants(run, tmp_path):
+    Retriever(WORDS, open_index().store, tenant_required=True).save(tmp_path / "idx")
+    again = ("index", tmp_path / "idx", "--out", tmp_path / "new", "--model", "bm25")
+    shown = run(*again, "--questions-by", "openai:gpt-5-mini", code=2)
+    assert "--tenant-key KEY" in " ".join(shown.stderr.split())
+    assert not (tmp_path / "new").exists()
+    shown = run(*again, "--questions-by", "openai:gpt-5-mini", "--tenant-key", "firm", code=2)
+    assert "expected 'firm' in the metadata of each passage" in " ".join(shown.stderr.split())
+    assert not (tmp_path / "new").exists()

@@ -251,6 +251,12 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
+def requires_tenant(path: Path) -> bool:
+    """Return whether the index in a folder requires a tenant."""
+    with closing(open_home(path, read_only=True)) as home:
+        return bool(home.settings.get(TENANT_REQUIRED))
+
+
 def close_saved(path: Path) -> None:
     """Let the index in a folder require a tenant."""
     with closing(open_home(path, read_only=False)) as home:
