@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import string
+import sys
 import time
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -254,3 +255,51 @@ def test_a_heading_costs_its_length():
     heading = "# " + "[" * 40_000
     assert seconds(lambda: About.from_passage({}, heading), 1) < 0.1
     assert seconds(lambda: About.from_passage({"Header 1": heading}), 1) < 0.1
+
+
+def steps(run):
+    """The number of calls, of Python and of C, that a run makes."""
+    count = 0
+
+    def note(_, event, __):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+KEYS = [f"key {number}" for number in range(100)]
+FILTERS = {
+    "equal": dict.fromkeys(KEYS, 1),
+    "not equal": {key: {"$ne": "a"} for key in KEYS},
+    "any": {"$or": [*({key: True} for key in KEYS), {"part": 3}]},
+    "in dicts": {key: {"of": {"$lt": 3}} for key in KEYS},
+    "none": {"$not": {"$or": [{key: {"$contains": "a"}} for key in KEYS]}},
+    "there": {"$not": {"$and": [{f"k{number}": 5} for number in range(100)]}},
+}
+
+
+def of_size(count):
+    """An index of passages that have seven parts, and a hundred keys among them."""
+    index = Retriever(UEC(["bm25"]), fit=False)
+    metadatas = [{"part": at % 7, f"k{at % 100}": at % 3} for at in range(count)]
+    index.add([f"The yard {at} behind the mill." for at in range(count)], metadatas=metadatas)
+    return index
+
+
+@pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
+def test_a_filter_by_many_keys_reads_no_passages_again(filter):
+    counts = []
+    for index in (of_size(200), of_size(4000)):
+        for _ in range(2):
+            count = steps(lambda index=index: index.search(["the yard?"], filter=filter))
+        counts.append(count)
+    assert counts[1] < 2 * counts[0]
+    index.add(["The yard at last."], metadatas=[{"part": 3, "last": 1}])
+    [found] = index.search(["the yard?"], filter={"last": 1})
+    assert [passage.text for passage in found.passages] == ["The yard at last."]

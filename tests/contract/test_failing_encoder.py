@@ -10,7 +10,6 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.helpers import bag_of_words, data_of, index_of
 from uec_rag import UEC, Gate, Retriever, llama_index
-from uec_rag.base.errors import UECWarning
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.search import LOG
 
@@ -30,17 +29,16 @@ class Service:
 
     def __init__(self):
         self.error, self.unknown, self._words = None, (), bag_of_words(16, "service")
+        self.nothing = [0.0] * 16
 
     def embed_documents(self, texts):
-        if isinstance(self.error, Exception):
-            raise self.error
         if self.error is not None:
-            return self.error
+            raise self.error
         return self._words(texts).tolist()
 
     def embed_query(self, text):
         [vector] = self.embed_documents([text])
-        return [0.0 if text in self.unknown else number for number in vector]
+        return self.nothing if text in self.unknown else vector
 
 
 class RateLimit(Exception):
@@ -167,8 +165,8 @@ def test_whatever_a_service_raises(index, service, error):
 
 @pytest.mark.parametrize("reply", [None, [None] * 16, [float("nan")] * 16], ids=["", "s", "nan"])
 def test_a_question_whose_vector_is_null_is_decided_by_words(index, service, reply):
-    service.embed_query = lambda _: reply
-    with pytest.warns(UECWarning, match="This question is decided without it"):
+    service.unknown, service.nothing = {ASKED}, reply
+    with pytest.warns(UserWarning, match="decided without it"):
         result = index.search([ASKED])[0]
     assert result.passages[0].text == ANSWER
 

@@ -153,16 +153,68 @@ def test_what_wraps_a_retriever_of_ours_takes_its_keys(retriever):
 
 
 def test_what_the_guide_says_is_dropped_by_langchain(retriever):
-    """If one of these narrows some day, docs/production.md is to be changed."""
-    gate = UECGate(retriever=retriever)
-    for found in (
-        gate.with_config(tenant=A).invoke(QUESTION),
-        gate.invoke(QUESTION, {"configurable": {"tenant": A}}),
-        RunnableParallel(found=gate).invoke(QUESTION, tenant=A)["found"],
-    ):
-        assert len(ids_of(found)) == 4
-    configured = retriever.configurable_fields(tenant=ConfigurableField(id="tenant"))
-    assert ids_of(configured.invoke(QUESTION, {"configurable": {"tenant": A}})) == {"0", "1"}
+    """If this narrows some day, docs/production.md is to be changed."""
+    parallel = RunnableParallel(found=UECGate(retriever=retriever))
+    assert len(ids_of(parallel.invoke(QUESTION, tenant=A)["found"])) == 4
+
+
+CONFIGS = {
+    "with_config": lambda one, name: one.with_config(**{name: A}),
+    "a configuration": lambda one, name: one.invoke(QUESTION, {name: A}),
+    "awaited": lambda one, name: asyncio.run(one.ainvoke(QUESTION, {name: A})),
+    "a key of it": lambda one, name: one.invoke(QUESTION, {"configurable": {name: A}}),
+    "a text": lambda one, name: one.invoke(QUESTION, {"configurable": {name: "a"}}),
+    "with_config of one": lambda one, name: (
+        one.with_types().with_config(configurable={name: A}).invoke(QUESTION)
+    ),
+    "a batch": lambda one, name: one.batch([QUESTION], [{"configurable": {name: A}}]),
+    "a tool": lambda one, name: one.as_tool().invoke(QUESTION, {"configurable": {name: A}}),
+    "a node": lambda one, name: retrieval_node(one).invoke(
+        {"question": QUESTION}, {"configurable": {name: A}}
+    ),
+    "around it": lambda one, name: (RunnableLambda(str) | one).invoke(QUESTION, {name: A}),
+    "beside a tenant": lambda one, name: one.bind(tenant={"t": {"$in": ["a", "b"]}}).invoke(
+        QUESTION, {"configurable": {name: A}}
+    ),
+    "another field": lambda one, name: one.configurable_fields(
+        name=ConfigurableField(id="shown")
+    ).invoke(QUESTION, {"configurable": {name: A, "shown": "x"}}),
+}
+
+
+@pytest.mark.parametrize("name", ["tenant", "tenants", "tenat", "Tenant", "tenant_id", "filter"])
+@pytest.mark.parametrize("way", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("make", [lambda one: one, lambda one: UECGate(retriever=one)])
+def test_a_condition_in_a_configuration_is_refused(retriever, make, way, name):
+    with pytest.raises(TypeError, match=f"{name}.*bind\\(tenant="):
+        way(make(retriever), name)
+
+
+def test_a_graph_keeps_keys_of_its_own(retriever):
+    config = {"configurable": {"thread_id": "7", "user": "eve", "checkpoint_ns": ""}}
+    for one in (retriever, UECGate(retriever=retriever), retrieval_node(retriever)):
+        assert len(ids_of(one.invoke({"question": QUESTION}, config))) == 4
+    by_text = {"configurable": {"tenant_id": "north", "tenant": "north"}}
+    for one in (retriever, UECGate(retriever=retriever)):
+        assert ids_of(one.invoke(QUESTION, by_text, tenant=A)) == {"0", "1"}
+        assert ids_of(one.invoke(QUESTION, {"configurable": {"tenant": A}}, tenant=A)) == {"0", "1"}
+
+
+def test_a_tenant_that_a_configuration_chooses_is_required(retriever):
+    field = ConfigurableField(id="customer")
+    configured = retriever.configurable_fields(tenant=field, k=ConfigurableField(id="most"))
+    gate = UECGate(retriever=configured)
+    for one in (configured, configured.with_retry(), gate):
+        assert ids_of(one.invoke(QUESTION, {"configurable": {"customer": A}})) == {"0", "1"}
+        for values in ({}, {"client": A}, {"most": 3}):
+            with pytest.raises(ValueError, match="tenant: expected a filter"):
+                one.invoke(QUESTION, {"configurable": values})
+        for values in ({"custommer": A}, {"customer": A, "mots": 3}):
+            with pytest.raises(TypeError, match="did you mean"):
+                one.invoke(QUESTION, {"configurable": values})
+    assert ids_of(configured.invoke(QUESTION, tenant=A)) == {"0", "1"}
+    named = retriever.configurable_fields(tenant=ConfigurableField(id="tenant"))
+    assert ids_of(named.with_config(tenant=A).invoke(QUESTION)) == {"0", "1"}
 
 
 def test_a_model_is_not_told_of_the_options_of_a_tool(retriever):

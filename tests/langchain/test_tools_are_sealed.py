@@ -8,7 +8,12 @@ from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import (
+    ConfigurableField,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import ValidationError
@@ -189,11 +194,97 @@ BOUND = {
 }
 
 
+async def heard(_):
+    pass
+
+
+def with_field(one):
+    """A runnable of which a configuration chooses a parameter that both classes have."""
+    return one.configurable_fields(tenant_required=ConfigurableField(id="strict"))
+
+
+WRAPPED = {
+    "listeners": lambda one: one.with_listeners(on_start=lambda _: None),
+    "awaited listeners": lambda one: one.with_alisteners(on_end=heard),
+    "types": lambda one: one.with_types(input_type=str),
+    "a field": with_field,
+    "a chosen field": lambda one: with_field(one).with_config(configurable={"strict": True}),
+    "alternatives": lambda one: one.configurable_alternatives(
+        ConfigurableField(id="which"), other=one.with_retry(), made=lambda: one
+    ),
+    "a chosen alternative": lambda one: one.configurable_alternatives(
+        ConfigurableField(id="which"), other=lambda: one
+    ).with_config(configurable={"which": "other"}),
+    "fallbacks": lambda one: one.with_fallbacks([one.with_types(output_type=list)]),
+    "a config and a field": lambda one: with_field(one).with_config(tags=["a"]),
+    "a field in a retry": lambda one: with_field(one).with_retry(),
+    "listeners of a bound one": lambda one: one.bind(filter=NORTH).with_listeners(),
+    "all at once": lambda one: (
+        with_field(one).with_types(input_type=str).with_retry().with_listeners().with_fallbacks([])
+    ),
+}
+for name, wrap in WRAPPED.items():
+    BOUND[f"after {name}"] = lambda one, wrap=wrap: wrap(one).bind(tenant=NORTH)
+    BOUND[f"before {name}"] = lambda one, wrap=wrap: wrap(one.bind(tenant=NORTH))
+LATER |= {
+    "awaited": lambda one: asyncio.run(one.ainvoke(QUESTION, tenant=SOUTH)),
+    "stream": lambda one: next(one.stream(QUESTION, tenant=SOUTH)),
+    "tool": lambda one: (
+        retriever_tool(one)
+        .invoke(
+            {"name": "search", "args": {"query": QUESTION}, "id": "1", "type": "tool_call"},
+            tenant=SOUTH,
+        )
+        .artifact
+    ),
+}
+
+
 @pytest.mark.parametrize("later", LATER.values(), ids=LATER)
 @pytest.mark.parametrize("bound", BOUND.values(), ids=BOUND)
 def test_no_later_tenant_takes_the_place_of_a_bound_one(made, bound, later):
+    if later is LATER["tool"] and bound is BOUND["before a sequence"]:
+        return  # no retriever of ours, so that its tool takes no options
     found = later(bound(made))
     assert not (found["documents"] if isinstance(found, dict) else found)
+
+
+@pytest.mark.parametrize("bound", BOUND.values(), ids=BOUND)
+def test_what_is_bound_is_shown(made, bound):
+    found = bound(made).invoke(QUESTION)
+    documents = found["documents"] if isinstance(found, dict) else found
+    assert {document.id for document in documents} == {"0", "1"}
+
+
+def test_a_parameter_that_a_configuration_chooses_lifts_no_binding(retriever):
+    other = retriever.model_copy(update={"k": 3})
+    gate = UECGate(retriever=retriever)
+    for one, name, value in (
+        (gate, "retriever", other),
+        (retriever, "filter", SOUTH),
+        (retriever, "search_kwargs", {"filter": SOUTH, "tenant": SOUTH}),
+        (retriever, "tenant", SOUTH),
+    ):
+        field = one.configurable_fields(**{name: ConfigurableField(id="it")})
+        for limited in (field.bind(tenant=NORTH), field.bind(filter=NORTH).with_types()):
+            found = limited.invoke(QUESTION, {"configurable": {"it": value}})
+            documents = found["documents"] if isinstance(found, dict) else found
+            assert {document.id for document in documents} <= {"0", "1"}
+
+
+def test_what_takes_no_tenant_is_not_asked_for_one(made):
+    elsewhere = RunnableParallel(a=RunnablePassthrough())
+    chosen = made.configurable_alternatives(ConfigurableField(id="which"), other=elsewhere)
+    with pytest.raises(TypeError, match="tenant: RunnableParallel takes no options"):
+        chosen.bind(tenant=NORTH)
+    for later in (
+        lambda one: one.bind(tenant=NORTH).invoke(QUESTION, score_threshold=0.5),
+        lambda one: one.invoke(QUESTION, tenant=NORTH, score_threshold=0.5),
+        lambda one: asyncio.run(one.ainvoke(QUESTION, tenant=NORTH, score_threshold=0.5)),
+    ):
+        with pytest.raises(ValueError, match="score_threshold: it needs"):
+            later(made.with_fallbacks([elsewhere]))
+    assert made.with_fallbacks([elsewhere]).invoke("", {"tags": ["a"]}) is not None
 
 
 @pytest.mark.parametrize("bound", [*BOUND][:5])
@@ -242,7 +333,7 @@ def test_none_is_no_tenant(made, way):
         way(made)
 
 
-@pytest.mark.parametrize("forged", [{}, {"tenant": SOUTH}, None, []])
+@pytest.mark.parametrize("forged", [{}, {"tenant": SOUTH}, []])
 def test_what_a_binding_keeps_is_not_replaced_by_an_option_of_its_name(made, forged):
     """As where a server hands the keywords of a request on."""
     for one in (made, made.bind(tenant=NORTH)):

@@ -47,6 +47,11 @@ class FitFrom(OverIndex):
     """The base of the retrievers of the adapters."""
 
     _passages: Callable[[Any], list[Passage]]
+    tenant_required: bool
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the index as in `Retriever.save`, which requires a tenant if this does."""
+        self.index.save(path, tenant_required=self.tenant_required or None)
 
     def fit_from(self, documents: object = None, *, show_progress: bool | None = None) -> Self:
         """Fit the ensemble without labels on documents, nodes, or its own passages.

@@ -21,7 +21,7 @@ from uec_rag.retrieval.results import (
     read_by_model,
     surest_decision,
 )
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, distinct
 from uec_rag.stores.source import Source, SourceStore
 
 
@@ -37,6 +37,7 @@ def judge(uec: UEC, question: str, passages: Sequence[Passage]) -> SearchResult:
     >>> judge(UEC(["bm25"]), "Why do cats purr?", found).ids
     [['dogs', 'cats']]
     """
+    passages = distinct(passages)
     source = Source("what another retriever found", lambda *_: passages)
     index = Retriever(uec, SourceStore(uec, source), fit=False)
     [result] = index.search([question], max(len(passages), 1))

@@ -44,6 +44,8 @@ def index(
     chunk_size: Annotated[int | None, typer.Option(min=FEWEST_CHARACTERS)] = None,
     update: Annotated[bool, typer.Option("--update")] = False,
     questions_by: Annotated[str, typer.Option(metavar="MODEL")] = "",
+    tenant_key: Annotated[str, typer.Option(metavar="KEY")] = "",
+    must_open: Annotated[bool, typer.Option("--open")] = False,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -86,19 +88,24 @@ def index(
     questions_by
         Chat model that writes questions, such as openai:gpt-5-mini, by LangChain's
         init_chat_model.
+    tenant_key
+        Metadata key that names a passage's tenant: no question is written from texts of two.
+    must_open
+        Require no tenant, also where the index that is read, or replaced, does.
     """
     choices = {
         "exclude": exclude,
         "include": include,
         "chunk_size": chunk_size,
         "questions_by": questions_by,
+        "tenant_key": tenant_key,
     }
     options = {name: value for name, value in choices.items() if value}
     if update and (model or options):
         raise ValueError(
             "--update reads files as the index was made, and keeps its models; omit --model, "
-            "--exclude, --include, --chunk-size and --questions-by, or make the index again "
-            "without --update"
+            "--exclude, --include, --chunk-size, --questions-by and --tenant-key, or make the "
+            "index again without --update"
         )
     if to.exists() and not (to.is_dir() and (is_saved(to) or not any(to.iterdir()))):
         refuse_outdated(to)
@@ -109,10 +116,14 @@ def index(
         from uec_rag.stores import LocalStore
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
+    from uec_rag.index.updates import count_labels
+
     make = partial(_update, folder, to) if update else partial(_make, folder, to, model, options)
     retriever, contents, counts = make()
-    if labels := retriever.labels:  # warns of those whose passages are gone
-        counts["labels"] = len(labels)
+    if must_open:
+        retriever.save(to, tenant_required=False)
+    if count := count_labels(retriever):  # warns of those whose passages are gone
+        counts["labels"] = count
     gate = retriever.gate
     if gate is not None and (misfit := gate.misfit(retriever, None)):
         note(misfit)
@@ -136,7 +147,7 @@ def _update(folder: Path, to: Path) -> tuple[Retriever, Folder, dict[str, int]]:
 
     retriever = open_index(to)
     retriever.uec = _keeping(retriever.uec, to)
-    writer = _writer(options_of(to).get("questions_by", ""), to)
+    writer = _writer(options_of(to), to, is_closed=retriever.tenant_required)
     changes, contents, encoded = update_files(retriever, folder, writer)
     names = ("new", "changed", "removed", "unchanged")
     counts = {name: len(getattr(changes, name)) for name in names}
@@ -148,10 +159,12 @@ def _make(
 ) -> tuple[Retriever, Folder, dict[str, int]]:
     """Make an index of a folder; return it, what was found in the folder, and counts."""
     from uec_rag.index import Retriever
+    from uec_rag.index.save import requires_tenant
     from uec_rag.index.updates import add_saved, list_made_with, record_options, replace_files
 
     is_saved_index = is_index(folder)
-    writer = _writer(options.get("questions_by", ""), to)
+    is_closed = is_saved_index and requires_tenant(folder)
+    writer = _writer(options, to, is_closed=is_closed)
     if is_saved_index:
         _check_made_with(folder, model, options)
     contents = Folder(folder) if is_saved_index else list_made_with(folder, options)
@@ -191,19 +204,31 @@ def _keeping(ensemble: UEC, to: Path) -> UEC:
     return ensemble.with_cache(_unfinished(to))
 
 
-def _writer(name: str, to: Path) -> Callable[[Sequence[Passage]], None] | None:
-    """Return what lets a chat model write questions for the passages of an index; None without."""
-    return partial(_write_questions, name, to) if name else None
+def _writer(
+    options: Mapping[str, Any], to: Path, *, is_closed: bool
+) -> Callable[[Sequence[Passage]], None] | None:
+    """Return what lets a chat model write questions for the passages of an index; None without.
+
+    ValueError if it would read passages of several tenants at once.
+    """
+    name, tenant = options.get("questions_by", ""), options.get("tenant_key", "")
+    if name and is_closed and not tenant:
+        raise ValueError(
+            "--questions-by: this index requires tenants, of whom one's questions must not be "
+            "written from another one's texts; add --tenant-key KEY, the metadata key that names "
+            "a passage's tenant"
+        )
+    return partial(_write_questions, name, tenant, to) if name else None
 
 
-def _write_questions(name: str, to: Path, passages: Sequence[Passage]) -> None:
+def _write_questions(name: str, tenant: str, to: Path, passages: Sequence[Passage]) -> None:
     """Add what a model writes for passages to their metadata; say first what it takes."""
     from uec_rag.base.text import questions_in
     from uec_rag.documents.question_writer import AT_ONCE, estimate_calls, write_questions
 
     keep = to.with_name(f".{to.name}.questions.jsonl")
     keep.parent.mkdir(parents=True, exist_ok=True)
-    count, calls, tokens = estimate_calls(passages, keep=keep, name=name)
+    count, calls, tokens = estimate_calls(passages, keep=keep, name=name, tenant=tenant)
     call: Any = repr  # which is not called if nothing is asked for
     if count:
         from uec_rag.langchain.models import chat_model
@@ -213,7 +238,8 @@ def _write_questions(name: str, to: Path, passages: Sequence[Passage]) -> None:
             f"{name} writes questions for {pluralize(count, 'passage')}, in about "
             f"{pluralize(calls, 'call')} and {tokens:,} tokens ..."
         )
-    questions = write_questions(passages, call, keep=keep, name=name, at_once=AT_ONCE)
+    options: Any = {"keep": keep, "name": name, "at_once": AT_ONCE, "tenant": tenant}
+    questions = write_questions(passages, call, **options)
     for passage, lines in zip(passages, questions, strict=True):
         if lines:
             before = questions_in(passage.metadata)
@@ -226,7 +252,8 @@ def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping
     """Raise ValueError if an index is made from another one with options that do not apply."""
     from uec_rag.index.updates import options_of
 
-    if options := {name: value for name, value in options.items() if name != "questions_by"}:
+    ours = "questions_by", "tenant_key"
+    if options := {name: value for name, value in options.items() if name not in ours}:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise ValueError(
             f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "

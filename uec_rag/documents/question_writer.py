@@ -27,6 +27,8 @@ from uec_rag.base.progress import Progress, progress_bar
 from uec_rag.base.text import find_words, with_headings
 from uec_rag.documents.question_file import QuestionFile, Written, key_of
 from uec_rag.encoders.calls import CallFailed, Calls, kind_of, patiently, said_by
+from uec_rag.stores.comparisons import exact_name, kinds_of, value_at
+from uec_rag.stores.metadata import normalise_value
 
 PROMPT = """\
 Write what people may ask for whom these passages of a documentation would be the answer. They \
@@ -125,6 +127,7 @@ def write_questions(
     keep: str | os.PathLike[str] | None = None,
     name: str = "",
     at_once: int | None = None,
+    tenant: str = "",
     prompt: str = PROMPT,
     show_progress: bool | None = None,
 ) -> WrittenQuestions:
@@ -151,6 +154,9 @@ def write_questions(
         The name of the model for this; by default its own.
     at_once : int, optional
         The number of concurrent calls; 8 by default, of a function 1.
+    tenant : str, optional
+        The metadata key that names a passage's tenant, in dicts "key.key": no call has texts of
+        two, and what is kept for one is not taken for another.
     prompt : str
         A template with the fields `passages` and `count`.
     show_progress : bool, optional
@@ -176,7 +182,7 @@ def write_questions(
     >>> written[0]
     ['May I bring my cat?', 'kitten']
     """
-    texts = [*map(_text_of, passages)]
+    texts = [_text_of(passage, tenant) for passage in passages]
     writer = _Writer(
         _caller(model),
         _template(prompt, check_k(count, "count")),
@@ -194,6 +200,7 @@ def estimate_calls(
     *,
     keep: str | os.PathLike[str] | None = None,
     name: str = "",
+    tenant: str = "",
     prompt: str = PROMPT,
 ) -> tuple[int, int, int]:
     """Estimate what `write_questions` would do: the passages to ask for, the calls and the tokens.
@@ -206,7 +213,7 @@ def estimate_calls(
     >>> passages, calls
     (2, 1)
     """
-    texts = [*map(_text_of, passages)]
+    texts = [_text_of(passage, tenant) for passage in passages]
     file = QuestionFile(None if keep is None else as_path(keep))
     writer = _Writer(repr, _template(prompt, count), count, name or _name_of(model), file)
     todo = writer.todo(texts)
@@ -245,17 +252,18 @@ class _Writer:
     lock: Any = field(default_factory=threading.Lock)
 
     def key(self, text: str) -> str:
-        return key_of(text, self.name, self.template)
+        return key_of(text, self.name, self.template, _tenant_of(text))
 
     def todo(self, texts: Sequence[str]) -> list[str]:
         """Return the different texts for which nothing is kept."""
-        return [text for text in dict.fromkeys(texts) if self.key(text) not in self.file]
+        by_key = {self.key(text): text for text in texts}
+        return [text for key, text in by_key.items() if key not in self.file]
 
     def write(self, texts: Sequence[str], at_once: int, show: bool | None) -> WrittenQuestions:
         """Write for all texts that nothing is kept for; see `write_questions`."""
         todo, failure, losses = self.todo(texts), "", list[str]()
-        pending = {*todo}
-        reused = sum(text not in pending for text in texts)
+        pending = {*map(self.key, todo)}
+        reused = sum(self.key(text) not in pending for text in texts)
         with progress_bar(_STEP, len(todo), show) as progress:
             try:
                 wrong = self._ask(todo, _PASSAGES, at_once, progress)
@@ -396,10 +404,11 @@ def _lines(value: object, words: regex.Pattern[str], size: int, longest: int) ->
 
 
 def _batches(texts: Sequence[str], size: int = _PASSAGES) -> Iterator[list[str]]:
-    """Yield texts, several short ones at a time."""
+    """Yield texts, several short ones of a tenant at a time."""
     batch, length = list[str](), 0
-    for text in texts:
-        if batch and (len(batch) == size or length + len(text) > _CHARACTERS):
+    for text in sorted(texts, key=_tenant_of):  # in their order, of each tenant
+        is_full = len(batch) == size or length + len(text) > _CHARACTERS
+        if batch and (is_full or _tenant_of(batch[0]) != _tenant_of(text)):
             yield batch
             batch, length = [], 0
         batch.append(text)
@@ -426,8 +435,21 @@ def _template(prompt: str, count: int) -> str:
     return template
 
 
-def _text_of(passage: object) -> str:
-    """Return the text of a passage with its headings; TypeError or ValueError if it has none."""
+class _TextOf(str):
+    """A text of a tenant."""
+
+    tenant: str
+
+
+def _tenant_of(text: str) -> str:
+    return getattr(text, "tenant", "")
+
+
+def _text_of(passage: object, tenant: str = "") -> str:
+    """Return the text of a passage with its headings; TypeError or ValueError if it has none.
+
+    `tenant`: the key of its metadata that names its tenant.
+    """
     text = passage
     for name in ("page_content", "text"):
         text = text if isinstance(text, str) else getattr(passage, name, None)
@@ -437,7 +459,18 @@ def _text_of(passage: object) -> str:
     if not text.strip():
         raise ValueError(f"passages: expected a text, got {text!r:.60}; leave it out.")
     metadata = getattr(passage, "metadata", None)
-    return with_headings(metadata, text) if isinstance(metadata, Mapping) else text
+    text = with_headings(metadata, text) if isinstance(metadata, Mapping) else text
+    if not tenant:
+        return text
+    value = value_at(tenant.split("."), metadata if isinstance(metadata, Mapping) else {})
+    if kinds_of(value) <= {"dicts"}:
+        raise ValueError(
+            f"tenant: expected {tenant!r:.60} in the metadata of each passage, got none of "
+            f"{text!r:.60}."
+        )
+    of_tenant = _TextOf(text)
+    of_tenant.tenant = repr(exact_name(normalise_value(value, tenant)))
+    return of_tenant
 
 
 def _caller(model: Model) -> Callable[[str], Any]:

@@ -29,7 +29,8 @@ def with_passages(retriever: Retriever, passages: Sequence[Passage]) -> Retrieve
         return None
     store = LocalStore()
     copy_view(view.store, store, {"fingerprint": view.uec.fingerprint})
-    twin = Retriever(view.uec.with_cache(), store, language=retriever.language, fit=False)
+    options = {"fit": False, "tenant_required": retriever.tenant_required}
+    twin = Retriever(view.uec.with_cache(), store, language=retriever.language, **options)
     twin.calibration, twin.gate = retriever.calibration, retriever.gate
     twin.usual_filter, twin.usual_tenant = retriever.usual_filter, retriever.usual_tenant
     if passages:

@@ -83,6 +83,8 @@ class Gate(Policy):
         The lowest P(underspecified) at which to ask which reading is meant: the lower, the more
         ambiguous questions are asked back, and the more clear ones in vain, as docs/decisions.md
         shows. With a guarantee, at most the default.
+    tenant_required : bool
+        Whether a `UECGate` of LangChain with it requires a tenant.
 
     Raises
     ------

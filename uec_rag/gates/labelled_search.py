@@ -198,7 +198,10 @@ class LabelledSearch:
         tenant = usual_tenant(retriever, tenant)
         retriever.passages(filter, tenant=tenant)  # checks them
         scope = all_of(check_tenant(tenant), filter)
-        labels = check_labels(queries, relevant_ids, retriever.store, minimum=1)
+        store = retriever.store
+        if (of_tenant := check_tenant(tenant)) is not None:
+            store = store.snapshot(of_tenant)  # ids of others are unknown
+        labels = check_labels(queries, relevant_ids, store, minimum=1)
         view = retriever.with_gate(None)
         result = view.search(queries, max(k, depth), filter=filter, tenant=tenant)
         warn_of_lost(view.store, labels)

@@ -120,6 +120,7 @@ class Policy(NotCopied, Record):
     confidences: tuple[float, ...] = field(default=(), repr=False)
     max_wrong: float | None = None
     clarify_from: float = CLARIFY_FROM
+    tenant_required: bool = False
 
     def __post_init__(self) -> None:
         if self.max_wrong is not None:

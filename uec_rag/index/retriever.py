@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
@@ -43,10 +43,26 @@ from uec_rag.retrieval.results import Result, SearchResult, is_read_by_model, wi
 from uec_rag.retrieval.search import ask_vector, log_decisions, search_queries
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages, Searched, Store
 from uec_rag.stores.candidates import saved_store
-from uec_rag.stores.filters import all_of, check_tenant, matching, parse
+from uec_rag.stores.filters import all_of, check_tenant, matches, matching, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.passage import Passage, hash_text, last_of_each, make_passages
 from uec_rag.stores.source import SourceStore
+
+
+@dataclass(frozen=True)
+class _View:
+    """What one way of looking at an index shows.
+
+    Attributes
+    ----------
+    tenant : Filter or None
+        Selects the passages of a tenant, which no call lifts; None for all.
+    is_closed : bool
+        Whether a tenant is required, whatever the index says.
+    """
+
+    tenant: Filter | None = None
+    is_closed: bool = False
 
 
 class Retriever:
@@ -67,8 +83,8 @@ class Retriever:
         "background", searches do not wait for it: until it is made, they are uncertain, and say so.
     tenant_required : bool
         Whether each search, label, list and count of passages needs a `tenant`, and is refused
-        without one. It is saved; what is learned (`fit_from`, `calibrate`) needs none. The
-        attribute may be set later.
+        without one. It is saved, and holds for what is made of the index or saved in its place;
+        what is learned (`fit_from`, `calibrate`) needs none. The attribute may be set later.
 
     Examples
     --------
@@ -98,6 +114,8 @@ class Retriever:
     2
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_view")  # the index, which views share, and the view
+
     def __init__(
         self,
         uec: UEC,
@@ -109,6 +127,7 @@ class Retriever:
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
+        self._view = _View()
         self.uec = uec
         self.store: Searched = LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
@@ -129,8 +148,9 @@ class Retriever:
         self._begun: tuple[UEC, UEC, set[str]] | None = None
         # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
-        self.usual_tenant: Filter | None = None
-        self.tenant_required = tenant_required
+        self._usual_tenant: Filter | None = None
+        # None for what the folder says
+        self._requires_tenant: bool | None = tenant_required or None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store}, {self.uec!r})"
@@ -143,20 +163,80 @@ class Retriever:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
         state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
-        state |= {"usual_filter": None, "usual_tenant": None, "_begun": None}
+        state |= {"usual_filter": None, "_usual_tenant": None, "_begun": None, "_view": self._view}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, settings = LocalStore(), self._settings.home.settings
-            home.change_settings({name: settings.get(name) for name in ALL_LABELS})
+            names = (*ALL_LABELS, save.TENANT_REQUIRED)
+            home.change_settings({name: settings.get(name) for name in names})
             state |= {"_settings": Settings(home), "_gate": (self.gate,)}
         return state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._view = state.pop("_view")
+        self.__dict__ |= state
+
     def __len__(self) -> int:
         """Return the number of passages; ValueError if a tenant is required."""
-        self._tenant_of(EVERYONE)
-        return len(self.store)
+        return len(self.passages())
 
     def __bool__(self) -> bool:
-        return len(self.store) > 0
+        return len(self.store if self._view.tenant is None else self.passages()) > 0
+
+    def of_tenant(self, tenant: Filter) -> Self:
+        """Return a view of the index that shows one tenant's passages, and changes no others.
+
+        What is added must be selected by `tenant`, the filter of its passages, and may have no id
+        that others have; what is deleted is its own. A `tenant` of a call, or another `of_tenant`,
+        limits it further. The index is that of all: what it learns or gets shows at once.
+
+        Examples
+        --------
+        >>> from uec_rag import UEC
+        >>> index = Retriever(UEC(["bm25"]))
+        >>> ids = index.add(["Cats purr.", "Dogs bark."], ["c", "d"], [{"of": "Ann"}, {"of": "Bo"}])
+        >>> view = index.of_tenant({"of": "Ann"})
+        >>> len(view), view.delete(["c", "d"]), len(index)
+        (1, 1, 1)
+        """
+        condition = all_of(self._view.tenant, check_tenant(tenant, required=True))
+        return self._seen_as(replace(self._view, tenant=condition))
+
+    def requiring_tenant(self, *, must: bool = True) -> Self:
+        """Return a view that requires a tenant, whatever the index says; or as the index says."""
+        return self._seen_as(replace(self._view, is_closed=must))
+
+    def _seen_as(self, view: _View) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__ = self.__dict__
+        twin._view = view
+        return twin
+
+    def _refuse_tenants(self, work: str) -> None:
+        """Raise ValueError in the view of a tenant, whose passages are not all of them."""
+        if self._view.tenant is not None and not self._is_snapshot:
+            raise ValueError(f"{work}: this is a tenant's view; use the index itself.")
+
+    @property
+    def usual_tenant(self) -> Filter | None:
+        """The tenant of a framework's retriever that has the index for itself, or of this view."""
+        return self._view.tenant or self._usual_tenant
+
+    @usual_tenant.setter
+    def usual_tenant(self, tenant: Filter | None) -> None:
+        self._usual_tenant = tenant
+
+    @property
+    def tenant_required(self) -> bool:
+        """Whether there must be a tenant, as it is saved unless it was set since."""
+        if self._view.is_closed:
+            return True
+        if self._requires_tenant is None:
+            return bool(self._settings.home.settings.get(save.TENANT_REQUIRED))
+        return self._requires_tenant
+
+    @tenant_required.setter
+    def tenant_required(self, required: bool) -> None:
+        self._requires_tenant = bool(required)
 
     @property
     def folder(self) -> Path | None:
@@ -178,12 +258,16 @@ class Retriever:
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
+        self._refuse_tenants("gate")
         self._gate = (check_gate(gate),)
 
     @property
     def changes(self) -> int:
-        """The number of additions and removals so far by all processes; 0 for an engine."""
-        return self.store.changes
+        """The number of additions and removals so far by all processes; 0 for an engine.
+
+        In a tenant's view it is 0, too.
+        """
+        return self.store.changes if self._view.tenant is None else 0
 
     @property
     def report(self) -> str:
@@ -230,6 +314,7 @@ class Retriever:
         batch = [passages[position] for position in last_of_each(passages)]
         if not batch:
             return []
+        self._check_own(batch)
         self._follow()
         while True:
             uec = self.uec
@@ -292,6 +377,7 @@ class Retriever:
         self._check_fit()
         check_cancelled()  # later, what is added cannot be told from what was not
         with self.changing():
+            self._check_own(passages)
             self._written.bind(self.uec.fingerprint)
             self._written.add([without_findings(passage) for passage in passages], gaussians)
         if (begun := self._begun) is not None:
@@ -299,11 +385,29 @@ class Retriever:
             self._begun = begun if begun[2] else None
         return [passage.id for passage in passages]
 
+    def _check_own(self, passages: Sequence[Passage]) -> None:
+        """Raise ValueError if a tenant's view is given what is, or may be, another tenant's."""
+        if self._view.tenant is None:
+            return
+        condition = parse(self._view.tenant)
+        for passage in passages:
+            if not matches(condition, passage):
+                raise ValueError(
+                    f"metadatas: that of {passage.id!r:.60} is not selected by the tenant of this "
+                    "view; expected metadata that is."
+                )
+        for passage in self.store.get([passage.id for passage in passages]):
+            if not matches(condition, passage):
+                raise ValueError(
+                    f"ids: {passage.id!r:.60} cannot be used; expected ids that begin with what "
+                    "only this tenant has, or leave ids out."
+                )
+
     def _check_fit(self) -> None:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
         if self.uec.fitted.posteriors is self._posteriors:
             return
-        if self:
+        if len(self.store):
             raise ValueError(
                 f"uec: it was fitted after these {len(self.store)} passages were indexed, whose "
                 "vectors are of the previous fit; call clear() and add them again."
@@ -338,11 +442,16 @@ class Retriever:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        return self._written.delete(as_list(ids, "ids"))
+        names = as_list(ids, "ids")
+        with self.changing():
+            if self._view.tenant is not None:
+                names = [passage.id for passage in self.get(names)]
+            return self._written.delete(names)
 
     def clear(self) -> None:
         """Remove every passage."""
-        self.delete([passage.id for passage in self.store.passages()])
+        content = self.store if self._view.tenant is None else self
+        self.delete([passage.id for passage in content.passages()])
 
     def get(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids.
@@ -382,6 +491,8 @@ class Retriever:
 
     def _tenant_of(self, tenant: Filter | Everyone) -> Filter | None:
         """Return the filter of a call's tenant, None for all; see `check_tenant`."""
+        if (condition := self._view.tenant) is not None:
+            return all_of(condition, check_tenant(tenant))
         return check_tenant(tenant, required=self.tenant_required)
 
     @property
@@ -489,7 +600,7 @@ class Retriever:
         view._follow()
         view.store.remove_deleted()
         tenant = options.get("tenant", EVERYONE)
-        is_open = tenant is EVERYONE and not self.tenant_required
+        is_open = tenant is EVERYONE and self._view.tenant is None and not self.tenant_required
         request = Request(
             (),
             check_k(k),
@@ -662,6 +773,7 @@ class Retriever:
             self._follow()
             view = type(self).__new__(type(self))
             view.__dict__ |= self.__dict__  # a copy would have settings of its own
+            view._view = self._view
             view.store, view._is_snapshot = self.store.snapshot(), True
             view._is_being_fitted |= is_being_fitted
             return view
@@ -777,6 +889,7 @@ class Retriever:
             If there is not one collection of ids per query, if an id is not in the index, if no
             query has any ids, or if there are too few queries.
         """
+        self._refuse_tenants("calibrate")
         k = check_k(k)
         check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
         self._fit_once()
@@ -825,6 +938,7 @@ class Retriever:
         PermissionError
             If the index is only read.
         """
+        self._refuse_tenants("fit_from")
         sample = self.store.examples() if passages is None else [*passages]
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in sample:
@@ -872,12 +986,19 @@ class Retriever:
             self.store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
             self._settings = self._settings.now()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, tenant_required: bool | None = None) -> None:
         """Copy the index with its ensemble and gate to a folder, in place of one that is there.
 
         An index in memory has that folder from then on: later changes are written through. One
         that was loaded from `path` only records its ensemble and calibration there, since its
         passages are there.
+
+        Parameters
+        ----------
+        path : path
+        tenant_required : bool, optional
+            Whether the saved index requires a tenant; by default, if this one does, or another one
+            does that is there.
 
         Raises
         ------
@@ -890,26 +1011,27 @@ class Retriever:
         OSError
             If the disk is full; what was there is unchanged.
         """
+        if self._view.tenant is not None:
+            raise ValueError("save: this is a tenant's view; save the index itself.")
         target, home = as_path(path), self._settings.home
         gate = self.gate if self._gate or home.folder != target else None
+        required = (self.tenant_required or None) if tenant_required is None else tenant_required
         if home.folder == target and not self._is_snapshot:
-            save.record(home, self.store, self.uec, self.calibration)
-            self._settings = self._settings.now()
+            with home.changing():
+                save.record(home, self.store, self.uec, self.calibration)
+                home.change_settings({save.TENANT_REQUIRED: bool(required)})
             store = home
         else:
-            settings = home.settings
-            store = save.save_index(target, self.uec, self.store, self.calibration, settings)
-        with store.changing():
-            store.change_settings({save.TENANT_REQUIRED: self.tenant_required})
+            content = self.uec, self.store, self.calibration
+            store = save.save_index(target, *content, home.settings, required=required)
         if gate is not None:
             gate.save(target / GATE_FILE)
-        if store is home:
-            return
-        if self._is_snapshot or home.folder is not None:
+        if store is not home and (self._is_snapshot or home.folder is not None):
             store.close()
-        else:
+            return
+        if store is not home:
             home.move_to(store)
-            self._settings = self._settings.now()
+        self._settings, self._requires_tenant = self._settings.now(), None
 
     @classmethod
     def load(
@@ -971,7 +1093,7 @@ class Retriever:
         except BaseException:
             home.close()
             raise
-        retriever.tenant_required = tenant_required or bool(home.settings.get(save.TENANT_REQUIRED))
+        retriever._requires_tenant = tenant_required or None
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever
@@ -1007,7 +1129,8 @@ class Retriever:
         """Take the ensemble and the calibration of the folder."""
         values, before = settings.values, self._settings.values
         expected = values.get("ensemble_fingerprint")
-        if expected is not None and self and expected != self.uec.fingerprint:
+        has_any = len(self.store) > 0
+        if expected is not None and has_any and expected != self.uec.fingerprint:
             self.uec = settings.load_ensemble()
             self._posteriors = self.uec.fitted.posteriors
             if expected != self.uec.fingerprint:

@@ -212,19 +212,25 @@ def save_index(
     store: Searched,
     calibration: CorpusCalibration | None,
     settings: Mapping[str, Any],
+    *,
+    required: bool | None,
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`.
 
-    `settings`: labels and how it was made, also of a snapshot of it.
+    `settings`: labels and how it was made, also of a snapshot of it. `required`: whether it
+    requires a tenant, None for as the index that is there does.
     """
     is_new, home = not is_index(path), LocalStore(path)
     try:
         with home.changing():
+            if required is None:
+                required = bool(home.settings.get(TENANT_REQUIRED))
             if isinstance(store, LocalStore | View):
                 labels = {name: home.settings.get(name) for name in ALL_LABELS}
                 fingerprint = {"fingerprint": uec.fingerprint}
                 copy_view(store.snapshot(), home, {**labels, **settings, **fingerprint})
             record(home, store, uec, calibration)
+            home.change_settings({TENANT_REQUIRED: required})
     except BaseException:
         home.close()
         if is_new:
@@ -241,6 +247,18 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
             raise corruption(path, "holds a saved UEC ensemble, expected a saved UEC index.")
         read_only = True  # so that none is made
     return LocalStore(path, read_only=read_only)
+
+
+def requires_tenant(path: Path) -> bool:
+    """Return whether the index in a folder requires a tenant."""
+    with closing(open_home(path, read_only=True)) as home:
+        return bool(home.settings.get(TENANT_REQUIRED))
+
+
+def close_saved(path: Path) -> None:
+    """Let the index in a folder require a tenant."""
+    with closing(open_home(path, read_only=False)) as home:
+        home.change_settings({TENANT_REQUIRED: True})
 
 
 def check_index(path: Path) -> int:

@@ -9,8 +9,9 @@ from typing import Any
 
 from uec_rag.base.checks import check_text
 from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import without_mark
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.metadata import normalise_value
+from uec_rag.stores.metadata import KeptText, normalise_value
 
 LABELS, _LABELS_OF = "labels", "labels_of_tenants"
 ALL_LABELS = (LABELS, _LABELS_OF)
@@ -45,11 +46,27 @@ def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dic
     return rows.get(_name_of(tenant), {})
 
 
+def all_labels(home: LocalStore) -> list[dict[str, dict[str, str]]]:
+    """Return the labels of no tenant and those of each one, as `read_labels` does."""
+    return [read_labels(home), *(home.settings.get(_LABELS_OF) or {}).values()]
+
+
 def _name_of(tenant: Filter) -> str:
     """Return the text by which the labels of a tenant are found again; TypeError of a function."""
+    tenant = without_mark(tenant)
     if not isinstance(tenant, Mapping):
         raise TypeError(f"tenant: expected a mapping, whose labels are saved, got {tenant!r:.60}.")
-    return json.dumps(normalise_value(tenant, "tenant"), sort_keys=True, ensure_ascii=False)
+    values = _typed(normalise_value(tenant, "tenant"))
+    return json.dumps(values, sort_keys=True, ensure_ascii=False)
+
+
+def _typed(value: object) -> object:
+    """Return a value of which the texts that other types are kept as are told from texts."""
+    if isinstance(value, KeptText):
+        return {f"${value.kind}": value}
+    if isinstance(value, Mapping):
+        return {key: _typed(item) for key, item in value.items()}
+    return [*map(_typed, value)] if isinstance(value, list) else value
 
 
 def write_label(

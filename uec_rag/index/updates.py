@@ -17,11 +17,13 @@ from uec_rag.base.text import questions_in, undecorated
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
+from uec_rag.documents.question_tables import follow_labels
 from uec_rag.index.retriever import Retriever
-from uec_rag.index.save import MADE_WITH, open_home
-from uec_rag.index.saved_labels import LABELS
+from uec_rag.index.save import MADE_WITH, TENANT_REQUIRED, open_home
+from uec_rag.index.saved_labels import ALL_LABELS, all_labels
 from uec_rag.stores.passage import Passage, hash_text, make_passages
 
+_KEPT = (*ALL_LABELS, MADE_WITH, TENANT_REQUIRED)  # settings that a new index takes over
 _SELECTION = ("exclude", "include")
 Prepare: TypeAlias = Callable[[Sequence[Passage]], object]
 """Adds to the metadata of passages before they are encoded."""
@@ -182,13 +184,13 @@ def with_ids_of(before: Iterable[Passage], drafts: Iterable[Passage]) -> Iterato
 
 
 def add_saved(retriever: Retriever, folder: Path, prepare: Prepare | None = None) -> None:
-    """Add the passages of a saved index, its labels, and how it was made.
+    """Add the passages of a saved index, its labels, how it was made, and whether it is closed.
 
     `prepare`: as in `replace_files`. ValueError if it holds no passages.
     """
     with closing(open_home(folder, read_only=True)) as saved:
         passages = [*saved.passages()]
-        settings = {name: saved.settings.get(name) for name in (LABELS, MADE_WITH)}
+        settings = {name: saved.settings.get(name) for name in _KEPT}
     if not passages:
         raise ValueError(
             f"FOLDER: {str(folder)!r} holds no passages, as a fit or a gate saved over a store. "
@@ -201,11 +203,17 @@ def add_saved(retriever: Retriever, folder: Path, prepare: Prepare | None = None
     retriever._settings.home.change_settings(settings)
 
 
+def count_labels(retriever: Retriever) -> int:
+    """Count the labelled questions of everybody, also of all tenants; see `follow_labels`."""
+    home = retriever._settings.home
+    return sum(len(follow_labels(labels, retriever.store)) for labels in all_labels(home))
+
+
 def _complete(retriever: Retriever, prepare: Prepare) -> int:
     """Add questions to passages that have none yet; return the number of those that got some."""
     blanks = [
         replace(passage, metadata=dict(passage.metadata))
-        for passage in retriever.passages()
+        for passage in retriever.store.passages()
         if not questions_in(passage.metadata)
     ]
     prepare(blanks)

@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
+from langchain_core.runnables.config import CONFIG_KEYS, RunnableConfig, ensure_config
 
 from uec_rag.adapters import indexes
 from uec_rag.adapters.other_retrievers import Hits, note
@@ -170,28 +171,60 @@ def question_of(input: object) -> str:
     return question
 
 
-LIMITS = "_limits"
-"""The key of a binding's options under which it keeps the conditions that no call lifts."""
+CONDITIONS = ("tenant", "filter")
+"""The options of a call that limit what was set before."""
 
 
-class Limits(dict[str, Any]):
-    """The conditions of a binding: a dict of anybody else, such as a request's, is none."""
-
-
-_CONDITIONS, _NO_LIMITS = ("tenant", "filter"), Limits()
-
-
-def with_limits(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options to bind to a runnable that has some: all conditions count, else the latest.
+def all_options(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of both: all conditions count, of others the latest.
 
     ValueError if a `tenant` is None.
     """
+    check_named(before)
     check_named(options)
-    limits, rest = before.get(LIMITS, Limits()), {**options}
-    for conditions in (rest.pop(LIMITS, {}), {name: rest.pop(name, None) for name in _CONDITIONS}):
-        joint = {name: all_of(limits.get(name), conditions.get(name)) for name in _CONDITIONS}
-        limits = {name: condition for name, condition in joint.items() if condition is not None}
-    return {**before, **rest} | ({LIMITS: Limits(limits)} if limits else {})
+    joint = {name: all_of(before.get(name), options.get(name)) for name in CONDITIONS}
+    return {**before, **options, **{k: v for k, v in joint.items() if v is not None}}
+
+
+def check_config(config: RunnableConfig | None, *conditions: Mapping[str, Any]) -> None:
+    """Raise TypeError if a configuration, which no search reads, has a condition of a search.
+
+    A graph may have keys of its own, such as one by which a node finds the tenant that it passes:
+    beside a condition, one that is none is taken for such a key.
+
+    `*conditions`: options of the search, which have them; if there are none, only keys are checked
+    that are no key of a configuration.
+    """
+    advice = "a search reads no configuration; pass it to the call or to bind: bind(tenant=...)."
+    for name in (config or {}).keys() - {*CONFIG_KEYS}:
+        if name in CallOptions.__annotations__ or _is_like_tenant(name):
+            raise TypeError(f"config: {name!r:.60} is no key of a RunnableConfig; {advice}")
+    if not conditions:
+        return
+    for name, value in ensure_config(config)["configurable"].items():
+        kind = "tenant" if _is_like_tenant(name) else name
+        if kind not in CONDITIONS:
+            continue
+        parts = [part for options in conditions for part in _parts_of(options.get(kind))]
+        is_condition = callable(value) or isinstance(value, Mapping)
+        if not parts or (is_condition and value not in parts):
+            raise TypeError(
+                f"config: configurable[{name!r:.60}]: {advice} Or let a configuration choose it: "
+                "configurable_fields(tenant=ConfigurableField(id=...))."
+            )
+
+
+def _is_like_tenant(name: object) -> bool:
+    return "tenant" in str(name).casefold() or bool(did_you_mean(name, ["tenant"]))
+
+
+def _parts_of(condition: Filter | Everyone | None) -> list[object]:
+    """Return the filters that `all_of` has joined."""
+    if condition is None or condition is EVERYONE:
+        return []
+    if isinstance(condition, Mapping) and condition.keys() == {"$and"}:
+        return [condition, *(part for item in condition["$and"] for part in _parts_of(item))]
+    return [condition]
 
 
 def check_named(options: Mapping[str, Any]) -> None:
@@ -222,14 +255,13 @@ def with_options(
     ValueError
         If a `tenant` is None.
     """
-    if not isinstance(call.get(LIMITS, _NO_LIMITS), Limits):  # None would lift those of a binding
-        raise TypeError(f"{LIMITS}: expected no such argument; use bind.")
     for given in (call, input):
         if isinstance(given, Mapping) and "tenant" in given:
             check_named(given)
-    question, options = question_of(input), {k: v for k, v in call.items() if v is not None}
-    if not isinstance(input, Mapping):
-        return question, options
+    options = {k: v for k, v in call.items() if v is not None}
+    if isinstance(input, str):
+        return input, options
+    question = question_of(input)
     before = input.get("chat_history", input.get("history"))
     if before is None and input.get("messages") is not None:
         before = turns_before(question, input["messages"])
@@ -243,8 +275,7 @@ def with_options(
                 f"input: {name!r:.60} is no option of a search, got {input[name]!r:.60}"
                 f"{advice or names}"
             )
-    joint = {name: all_of(extras.get(name), options.get(name)) for name in ("tenant", "filter")}
-    return question, extras | options | {k: v for k, v in joint.items() if v is not None}
+    return question, all_options(extras, options)
 
 
 def turns_before(question: str, messages: object) -> Sequence[BaseMessage]:
@@ -337,20 +368,23 @@ def check_options(call: Mapping[str, Any]) -> None:
 
 
 def arguments_of(
-    search_type: str, base: Mapping[str, Any], call: Mapping[str, Any], *, required: bool = False
+    search_type: str,
+    base: Mapping[str, Any],
+    call: Mapping[str, Any],
+    limit: Filter | None = None,
+    *,
+    required: bool = False,
 ) -> tuple[dict[str, Any], float]:
     """Return the arguments of an index's search by a call's options, and the threshold of hits.
 
-    `base`: the options of the retriever, which count where the call has none. `required`: whether
-    there must be a tenant.
+    `base`: the options of the retriever, which count where the call has none, as its tenant always
+    does. `limit`: a filter that no call lifts. `required`: whether there must be a tenant.
     """
     options = {**base, **{name: value for name, value in call.items() if value is not None}}
-    limits = options.pop(LIMITS, Limits())
-    # A call cannot lift the tenant of the retriever, nor what is bound.
-    for name in _CONDITIONS if limits or base["tenant"] is not EVERYONE else ():
-        if name == "tenant" or name in limits:
-            joint = all_of(base[name], limits.get(name), call.get(name))
-            options[name] = EVERYONE if name == "tenant" and joint is None else joint
+    if limit is not None:
+        options["filter"] = all_of(limit, options["filter"])
+    if base["tenant"] is not EVERYONE:
+        options["tenant"] = all_of(base["tenant"], call.get("tenant"))
     if required:
         check_tenant(options["tenant"], required=True)
     parse = partial(_arguments, search_type)
@@ -379,7 +413,7 @@ def _arguments(
         "k": k,
         "filter": filter,
         "tenant": tenant,
-        "history": [turns(history)],
+        "history": [[] if history is None else turns(history)],
         "within": within,
         "diversity": Diversity(fetch_k, lambda_mult) if search_type == "mmr" else None,
     }

@@ -41,7 +41,7 @@ from uec_rag.adapters.tool import Outcome, model_prompt, outcome_of
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.advice.decision_models import APART
 from uec_rag.base.checks import check_type
-from uec_rag.base.files import as_path
+from uec_rag.base.files import as_path, is_index
 from uec_rag.base.loops import beside, either
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
@@ -50,17 +50,18 @@ from uec_rag.ensemble import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
 from uec_rag.gates.rulings import Pending
 from uec_rag.index import Retriever
+from uec_rag.index.save import close_saved
 from uec_rag.langchain.conversion import (
-    LIMITS,
     CallOptions,
     Question,
+    check_config,
     passages_of,
     question_of,
     turns,
     with_options,
     with_uncertainty,
 )
-from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, reply_of, to_gated
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, narrow, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import Query
@@ -254,12 +255,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
+        gate, below = self._active_gate or Gate(), self.retriever
+        self.tenant_required |= gate.tenant_required
+        if self.tenant_required and isinstance(below, UECRetriever) and not below.tenant_required:
+            self.retriever = below.model_copy(update={"tenant_required": True})
         if self.tenant_required and not isinstance(self.retriever, UECRetriever):
             raise TypeError(
                 f"tenant_required: a UECGate over {type(self.retriever).__name__} passes no tenant "
                 "on; require it in the UECRetriever below."
             )
-        gate = self._active_gate or Gate()
         advisor, rewriter = as_advisor(self.advisor), as_advisor(self.rewriter)
         if advisor is not None and gate.advisor is not advisor:
             self.gate = gate = replace(gate, advisor=advisor)
@@ -322,13 +326,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the gate to a folder; over another store, with the fit, but without passages.
 
-        Without a gate, the default threshold is saved.
+        Without a gate, the default threshold is saved. If a tenant is required, it is saved with
+        the gate, and with the index in that folder.
         """
-        gate, retriever = self._active_gate or Gate(), self.retriever
+        gate, retriever, folder = self._active_gate or Gate(), self.retriever, as_path(path)
+        required = self.tenant_required or getattr(retriever, "tenant_required", False)
         if _is_over_a_source(retriever):
-            retriever.save(path)
-        as_path(path).mkdir(parents=True, exist_ok=True)
-        gate.save(as_path(path) / GATE_FILE)
+            retriever.index.save(folder, tenant_required=required or None)
+        elif required and is_index(folder):
+            close_saved(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(gate, tenant_required=required).save(folder / GATE_FILE)
 
     @classmethod
     def load(
@@ -408,10 +416,21 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         branches = [(leads_to(name), as_branch(way)) for name, way in ways.items()]
         return self | RunnableBranch(*branches[:-1], branches[-1][1])
 
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """See `AsTool.limits`."""
+        inner = innermost(self.retriever)
+        return inner.limits if isinstance(inner, AsTool) else {}
+
+    def narrowed(self, limits: Mapping[str, Any]) -> Self:
+        """See `AsTool.narrowed`."""
+        return self.model_copy(update={"retriever": narrow(self.retriever, limits)})
+
     def invoke(  # type: ignore[override]
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> Gated:
         """Retrieve and decide."""
+        check_config(config)
         run = self._decide
         return self._call_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
@@ -419,6 +438,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> Gated:
         """Run `invoke` without blocking the event loop, in which an advisor is asked."""
+        check_config(config)
         run = self._adecide
         return await self._acall_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
@@ -453,15 +473,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             if gate is not None:
                 retriever = _with_index(retriever, retriever.index.with_gate(gate))
-            if self.tenant_required:
-                retriever = retriever.model_copy(update={"tenant_required": True})
             gate = None
         else:
             history = None if "history" in call else options.pop("history", None)
-            if names := {**options.pop(LIMITS, {}), **options}:
+            if not isinstance(innermost(retriever), AsTool):
+                check_config(config, {})
+            if options:
                 raise TypeError(
                     f"a UECGate over {type(retriever).__name__} takes no options, got "
-                    f"{', '.join(names)}; set them in the UECRetriever below it."
+                    f"{', '.join(options)}; set them in the UECRetriever below it."
                 )
             text = Query.parse(question, turns(history)).lines
             if isinstance(innermost(retriever), AsTool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import partial, wraps
 from types import MappingProxyType
 from typing import Any, NotRequired, Unpack, cast
 
@@ -16,28 +16,37 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableLambda,
     RunnableSequence,
+    RunnableSerializable,
     RunnableWithFallbacks,
 )
 from langchain_core.runnables.base import RunnableBinding, RunnableBindingBase
-from langchain_core.runnables.configurable import DynamicRunnable
-from langchain_core.runnables.utils import Input, Output
+from langchain_core.runnables.configurable import (
+    DynamicRunnable,
+    RunnableConfigurableAlternatives,
+    RunnableConfigurableFields,
+)
+from langchain_core.runnables.utils import AnyConfigurableField, Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.adapters.other_retrievers import decision_on
 from uec_rag.adapters.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
+from uec_rag.base.checks import did_you_mean
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.conversion import (
+    CONDITIONS,
     CallOptions,
     Question,
+    all_options,
+    check_config,
     check_named,
     check_options,
     plain_document,
     turns,
-    with_limits,
 )
 from uec_rag.retrieval.results import read_by_model, tell
+from uec_rag.stores.base import EVERYONE
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -133,6 +142,16 @@ def read_decision(question: str, output: Mapping[str, Any] | Sequence[Document])
     return to_gated(question, output, decision_on(output, DECIDED))
 
 
+def _bound(name: str) -> Any:  # noqa: ANN401
+    """Return a method of LangChain's runnables whose result is one of ours, with its limits."""
+
+    def method(self: AsTool[Any, Any], *args: Any, **kwargs: Any) -> Bound[Any, Any]:
+        runnable = getattr(super(AsTool, self), name)(*args, **kwargs)
+        return Bound(bound=runnable, kwargs={}, config={})
+
+    return wraps(getattr(RunnableSerializable, name))(method)
+
+
 class AsTool(Runnable[Input, Output]):
     """A gate or a retriever of this package: it takes turns, and is a tool with a decision."""
 
@@ -150,28 +169,120 @@ class AsTool(Runnable[Input, Output]):
         check_options(options)
         return retriever_tool(self.bind(**options) if options else self, name, description)
 
+    def narrowed(self, limits: Mapping[str, Any]) -> Runnable[Input, Output]:
+        """Return it with a `tenant` and a `filter` that no call or configuration lifts."""
+        raise NotImplementedError
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The `tenant` and the `filter` that no call or configuration lifts."""
+        raise NotImplementedError
+
     def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
         """Return a runnable with options of all calls, whose `tenant` and `filter` limit theirs."""
-        return Bound(bound=self, kwargs=with_limits({}, kwargs), config={})
+        check_named(kwargs)
+        limits = {name: kwargs.pop(name) for name in CONDITIONS if name in kwargs}
+        runnable = narrow(self, limits)
+        return Bound(bound=runnable, kwargs=kwargs, config={}) if kwargs else runnable
 
     def with_config(
         self, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Runnable[Input, Output]:
         """Return a runnable with a configuration of all calls."""
         merged = cast(RunnableConfig, {**(config or {}), **kwargs})
+        known = {spec.id for spec in self.config_specs}
+        check_config(cast(RunnableConfig, {k: v for k, v in merged.items() if k not in known}))
         return Bound(bound=self, kwargs={}, config=merged)
 
-    def with_retry(self, **kwargs: Any) -> Runnable[Input, Output]:
-        """Return a runnable that is tried again where it fails."""
-        return Bound(bound=super().with_retry(**kwargs), kwargs={}, config={})
+    with_retry = _bound("with_retry")
+    with_listeners = _bound("with_listeners")
+    with_alisteners = _bound("with_alisteners")
+    with_types = _bound("with_types")
+    configurable_alternatives = _bound("configurable_alternatives")
+
+    def with_fallbacks(  # type: ignore[override]
+        self, fallbacks: Sequence[Runnable[Any, Any]], **kwargs: Any
+    ) -> Runnable[Input, Output]:
+        """Return a runnable with fallbacks, of which those that take no options refuse them."""
+        runnable = super().with_fallbacks([*map(_refusing, fallbacks)], **kwargs)
+        return Bound(bound=runnable, kwargs={}, config={})
+
+    def configurable_fields(self, **kwargs: AnyConfigurableField) -> Any:  # noqa: ANN401
+        """Let a configuration choose parameters; it limits a `tenant`, and cannot lift it."""
+        runnable = super().configurable_fields(**kwargs)  # type: ignore[misc]
+        runnable = _Configurable(default=runnable.default, fields=runnable.fields)
+        return Bound(bound=runnable, kwargs={}, config={})
 
 
-class Bound(RunnableBinding[Input, Output], AsTool[Input, Output]):
-    """A gate or a retriever with options: where LangChain's bindings take the latest, all limit."""
+class Bound(AsTool[Input, Output], RunnableBinding[Input, Output]):
+    """What wraps a gate or a retriever, which keeps its limits, whatever is wrapped by what."""
 
-    def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
-        """See `AsTool.bind`."""
-        return super().bind(**with_limits(self.kwargs, kwargs))
+    def narrowed(self, limits: Mapping[str, Any]) -> Runnable[Input, Output]:
+        """See `AsTool.narrowed`."""
+        return self.model_copy(update={"bound": narrow(self.bound, limits)})
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """See `AsTool.limits`."""
+        inner = innermost(self)
+        return inner.limits if isinstance(inner, AsTool) else {}
+
+
+class _Configurable(RunnableConfigurableFields):  # type: ignore[type-arg]
+    """A gate or a retriever whose limits count beside what a configuration chooses.
+
+    A tenant that the configuration is to choose is required.
+    """
+
+    def _prepare(
+        self, config: RunnableConfig | None = None
+    ) -> tuple[Runnable[Any, Any], RunnableConfig]:
+        runnable, config = super()._prepare(config)
+        names = {spec.id for spec in self.config_specs}
+        values = config["configurable"]
+        for name in values.keys() - names:
+            if advice := did_you_mean(name, names):
+                key = f"configurable[{name!r:.60}]"
+                raise TypeError(f"config: no parameter is read from {key}{advice}")
+        if runnable is not self.default and isinstance(runnable, AsTool):
+            runnable = runnable.narrowed(cast(AsTool[Any, Any], self.default).limits)
+        field = self.fields.get("tenant")
+        if field is not None and field.id not in values:
+            runnable = runnable.model_copy(update={"tenant_required": True})  # type: ignore[attr-defined]
+        return runnable, config
+
+
+def narrow(runnable: Runnable[Any, Any], limits: Mapping[str, Any]) -> Runnable[Any, Any]:
+    """Return a runnable with a `tenant` and a `filter` that no later call lifts.
+
+    TypeError if something that it runs takes neither.
+    """
+
+    def part(inner: Any) -> Any:  # noqa: ANN401
+        if isinstance(inner, Runnable):
+            return narrow(inner, limits)
+        return lambda: narrow(inner(), limits)  # an alternative that is made when it is chosen
+
+    update: dict[str, Any] = {}
+    if not any(limit not in (None, EVERYONE) for limit in limits.values()):
+        return runnable
+    if isinstance(runnable, AsTool):
+        return runnable.narrowed(limits)
+    if isinstance(runnable, RunnableBindingBase):
+        update = {"bound": part(runnable.bound)}
+    elif isinstance(runnable, DynamicRunnable):
+        update = {"default": part(runnable.default)}
+        if isinstance(runnable, RunnableConfigurableAlternatives):
+            update["alternatives"] = {k: part(way) for k, way in runnable.alternatives.items()}
+    elif isinstance(runnable, RunnableWithFallbacks):
+        fallbacks = [*map(part, runnable.fallbacks)]
+        update = {"runnable": part(runnable.runnable), "fallbacks": fallbacks}
+    elif isinstance(runnable, RunnableSequence):
+        update = {"first": part(runnable.first)}
+    else:
+        _check_takes(runnable, limits)
+        return runnable.bind(**limits)
+    return runnable.model_copy(update=update)
 
 
 def innermost(
@@ -205,25 +316,50 @@ def _in_context(
     before = turns(messages)
     if not before or not isinstance(innermost(retriever, config), AsTool):
         return retriever, question
-    if isinstance(retriever, RunnableWithFallbacks):
-        alone: Runnable[Any, str] = RunnableLambda(lambda _: question)
+    alone: Runnable[Any, str] = RunnableLambda(lambda _: question)
+
+    def ready(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
+        if isinstance(runnable, Bound):
+            return runnable.model_copy(update={"bound": ready(runnable.bound)})
+        if not isinstance(runnable, RunnableWithFallbacks):
+            return runnable
         fallbacks = [
             fallback if isinstance(innermost(fallback, config), AsTool) else alone | fallback
-            for fallback in retriever.fallbacks
+            for fallback in runnable.fallbacks
         ]
-        retriever = retriever.model_copy(update={"fallbacks": fallbacks})
-    return retriever, {"question": question, "chat_history": before}
+        return runnable.model_copy(update={"fallbacks": fallbacks})
+
+    return ready(retriever), {"question": question, "chat_history": before}
+
+
+def _refusing(fallback: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return a fallback that refuses options, if it would drop them."""
+    if _takes_options(fallback):
+        return fallback
+
+    def call(input: object, config: RunnableConfig, **options: Any) -> object:
+        _check_takes(fallback, options)
+        return fallback.invoke(input, config)
+
+    async def acall(input: object, config: RunnableConfig, **options: Any) -> object:
+        _check_takes(fallback, options)
+        return await fallback.ainvoke(input, config)
+
+    return RunnableLambda(call, acall)
+
+
+def _takes_options(runnable: Runnable[Any, Any]) -> bool:
+    inner = innermost(runnable)
+    takes = isinstance(inner, AsTool | RunnableLambda)
+    return takes or bool(getattr(inner, "_expects_other_args", False))
 
 
 def _check_takes(retriever: Runnable[Any, Any], options: Mapping[str, Any]) -> None:
     """Raise TypeError if a retriever, such as many of LangChain's, drops the options of a call."""
-    inner = innermost(retriever)
-    takes = isinstance(inner, AsTool | RunnableLambda)
-    takes = takes or getattr(inner, "_expects_other_args", False)
-    if options and not takes:
+    if options and not _takes_options(retriever):
+        kind = type(innermost(retriever)).__name__
         raise TypeError(
-            f"{', '.join(options)}: {type(inner).__name__} takes no options; set them in the "
-            "UECRetriever below it."
+            f"{', '.join(options)}: {kind} takes no options; set them in the UECRetriever below it."
         )
 
 
@@ -256,7 +392,7 @@ class _SearchTool(StructuredTool):
             tool_input = {k: v for k, v in tool_input.items() if k in _Asked.model_fields}
             for name in keys.keys() - CallOptions.__annotations__.keys():
                 raise TypeError(f"{name!r:.60}: {self.name} has no such argument.")
-            options = with_limits(with_limits({}, keys), options) if keys else options
+            options = all_options(keys, options)
         if not options:
             return self, tool_input
         functions = {"func": self.func, "coroutine": self.coroutine}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, Unpack, cast
+from copy import copy
+from typing import Annotated, Any, Self, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableSerializable
-from langchain_core.runnables.configurable import RunnableConfigurableFields
-from langchain_core.runnables.utils import AnyConfigurableField
+from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, refuse_unknown
@@ -33,6 +32,7 @@ from uec_rag.langchain.conversion import (
     Shown,
     UECEmbeddings,
     arguments_of,
+    check_config,
     check_named,
     checked_passages,
     plain_documents,
@@ -115,7 +115,14 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         tenant_required: bool = False,
     ) -> None:
         self._index = indexes.as_index(embedding, store, words=words, fit=fit)
-        self._index.tenant_required |= tenant_required
+        if tenant_required:
+            self._index.tenant_required = True
+
+    def requiring_tenant(self, *, must: bool = True) -> Self:
+        """Return a store over the same index that requires a tenant, or if not `must`, does not."""
+        twin = copy(self)
+        twin._index = self._index.requiring_tenant(must=must)
+        return twin
 
     @property
     def embeddings(self) -> UECEmbeddings:
@@ -408,8 +415,25 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     tenant: Annotated[Filter | Everyone, BeforeValidator(check_given)] = EVERYONE
     tenant_required: bool = False
     details: bool = False
+    _limit: Filter | None = PrivateAttr(default=None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _close(self) -> Self:
+        """Close what is below a retriever that requires a tenant."""
+        if self.tenant_required:
+            self.vectorstore = self.vectorstore.requiring_tenant()
+        return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy it as pydantic does; `tenant_required` opens and closes what is below, too."""
+        twin = super().model_copy(update=update, deep=deep)
+        if self.tenant_required and not twin.tenant_required:
+            twin.vectorstore = twin.vectorstore.requiring_tenant(must=False)
+        elif twin.tenant_required:
+            twin.vectorstore = twin.vectorstore.requiring_tenant()
+        return twin
 
     @classmethod
     def from_texts(
@@ -593,12 +617,17 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
 
     _passages = staticmethod(checked_passages)
 
-    def configurable_fields(
-        self, **kwargs: AnyConfigurableField
-    ) -> RunnableSerializable[str, list[Document]]:
-        """Let a configuration choose parameters; it limits the `tenant`, and cannot lift it."""
-        made = super().configurable_fields(**kwargs)
-        return _Configurable(default=made.default, fields=made.fields)  # type: ignore[attr-defined]
+    @property
+    def limits(self) -> dict[str, Any]:
+        """See `AsTool.limits`."""
+        return {"tenant": self._defaults["tenant"], "filter": self._limit}
+
+    def narrowed(self, limits: Mapping[str, Any]) -> Self:
+        """See `AsTool.narrowed`."""
+        twin = self.model_copy()
+        twin.tenant = all_of(self.tenant, limits.get("tenant")) or self.tenant
+        twin._limit = all_of(self._limit, limits.get("filter"))
+        return twin
 
     # A question may also be a mapping that has its history.
     def invoke(  # type: ignore[override]
@@ -606,6 +635,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, options = with_options(input, kwargs, TOLD)
+        check_config(config, self._defaults, {"filter": self._limit}, options)
         return super().invoke(question, config, **options)
 
     async def ainvoke(  # type: ignore[override]
@@ -613,32 +643,21 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, options = with_options(input, kwargs, TOLD)
+        check_config(config, self._defaults, {"filter": self._limit}, options)
         return await super().ainvoke(question, config, **options)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
         required = self.tenant_required
-        call, floor = arguments_of(self.search_type, self._defaults, kwargs, required=required)
+        base, limit = self._defaults, self._limit
+        call, floor = arguments_of(self.search_type, base, kwargs, limit, required=required)
         return select_documents(self.index.search([query], **call), self.details, floor)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
         required = self.tenant_required
-        call, floor = arguments_of(self.search_type, self._defaults, kwargs, required=required)
+        base, limit = self._defaults, self._limit
+        call, floor = arguments_of(self.search_type, base, kwargs, limit, required=required)
         return select_documents(await self.index.asearch([query], **call), self.details, floor)
-
-
-class _Configurable(RunnableConfigurableFields[str, list[Document]]):
-    """A retriever whose tenant counts beside that of a configuration."""
-
-    def _prepare(
-        self, config: RunnableConfig | None = None
-    ) -> tuple[Runnable[str, list[Document]], RunnableConfig]:
-        made, config = super()._prepare(config)
-        before = cast(UECRetriever, self.default)._defaults["tenant"]
-        if before is not EVERYONE and isinstance(made, UECRetriever) and made is not self.default:
-            tenant = all_of(before, made._defaults["tenant"])
-            made = made.model_copy(update={"tenant": tenant})
-        return made, config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
@@ -170,7 +171,8 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         check_k(similarity_top_k)
         kind = "a memory of llama_index.core.memory, the chat engine's, or None"
         check_type(memory, BaseMemory | None, "memory", kind)
-        self._index, self.memory = retriever, memory
+        self._index = retriever.requiring_tenant() if tenant_required else retriever
+        self.memory = memory
         self.similarity_top_k = similarity_top_k
         self.filters, self.tenant, self.tenant_required = filters, tenant, tenant_required
         parse(self._where[0] or {})  # which checks it
@@ -519,6 +521,24 @@ def _select_in_docstore(index: VectorStoreIndex) -> Callable[[Sequence[str]], li
     return select
 
 
+def _with_namesakes(retriever: BaseRetriever) -> BaseRetriever:
+    """Return a retriever that keeps nodes which have ids of others, as LlamaIndex's do not."""
+    twin = copy(retriever)
+    handle, ahandle = twin._handle_recursive_retrieval, twin._ahandle_recursive_retrieval
+
+    def each(query: QueryBundle, hits: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [part for hit in hits for part in handle(query, [hit])]
+
+    async def aeach(query: QueryBundle, hits: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [part for hit in hits for part in await ahandle(query, [hit])]
+
+    twin.__dict__ |= {
+        "_handle_recursive_retrieval": each,
+        "_ahandle_recursive_retrieval": aeach,
+    }
+    return twin
+
+
 def _passages(
     retriever: BaseRetriever, question: QueryType, *, awaited_first: bool = False
 ) -> list[Passage]:
@@ -530,8 +550,10 @@ def _passages(
     mask, corpus = (getattr(retriever, name, None) for name in ("corpus_weight_mask", "corpus"))
     rows = zip(corpus, mask, strict=True) if corpus and mask else ()
     out = {row["node_id"] for row, weight in rows if not weight}
-    hits = either(retriever.retrieve, retriever.aretrieve, awaited_first=awaited_first)(question)
-    nodes = {hit.node.node_id: hit.node for hit in hits}
-    pool = [node for id_, node in nodes.items() if id_ not in out]
+    twin = _with_namesakes(retriever)
+    hits = either(twin.retrieve, twin.aretrieve, awaited_first=awaited_first)(question)
+    pool = [hit.node for hit in hits if hit.node.node_id not in out]
     texts = with_text(pool)
-    return passages_of(texts) if texts else [Passage(node.node_id, "") for node in pool]
+    if not texts:
+        return [Passage(node.node_id, "") for node in pool]
+    return [passage for node in texts for passage in passages_of([node])]  # ids may occur twice

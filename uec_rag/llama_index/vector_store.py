@@ -183,7 +183,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     ) -> None:
         super().__init__(stores_text=True)
         self._index = as_index(embedding, store)
-        self._index.tenant_required |= tenant_required
+        if tenant_required:
+            self._index.tenant_required = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the store with its index, which LlamaIndex would leave out."""
@@ -228,6 +229,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             The ids of all nodes, also of those without text, which are skipped with a warning.
         """
         passages = passages_of(with_text(nodes))
+        self.index._check_own(passages)
         # What LlamaIndex had embedded by `UECEmbedding` is in the cache.
         uec = self.index.uec.with_cache()
         gaussians = encode_additions(uec, self.index.store, passages, text_of=searched_text)
@@ -237,7 +239,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document; TypeError or ValueError of no id."""
         check_text(ref_doc_id, "ref_doc_id")
-        passages = self.index.store.snapshot(passage_filter(doc_ids=[ref_doc_id])).passages()
+        condition = all_of(self.index._view.tenant, passage_filter(doc_ids=[ref_doc_id]))
+        passages = self.index.store.snapshot(condition).passages()
         self.index.delete([passage.id for passage in passages])
 
     def delete_nodes(
@@ -269,7 +272,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         tenant: Filter | None = None,
     ) -> Iterable[Passage]:
         """Return passages by id, by metadata, or both, or all; of a tenant, if there is one."""
-        store = self.index.store
+        store, tenant = self.index.store, all_of(self.index._view.tenant, tenant)
         if node_ids is not None and (filters is None or not node_ids):
             hits = store.get(as_list(node_ids, "node_ids"))
             return hits if tenant is None else matching(parse(tenant), hits)

@@ -25,7 +25,7 @@ from uec_rag.confidence.decision import (
 )
 from uec_rag.confidence.model import JUDGED
 from uec_rag.evidence import Explanation
-from uec_rag.stores.metadata import DEEPEST, normalise
+from uec_rag.stores.metadata import DEEPEST, KeptText, normalise
 from uec_rag.stores.passage import Passage, copy_value
 
 KEY = "uec_"
@@ -55,7 +55,8 @@ def as_json(value: Any, depth: int = 0) -> Any:  # noqa: ANN401
     if value is None or type(value) in (str, bool):
         return value
     if type(value) is int:
-        return value if -(2**63) <= value < 2**64 else str(value)  # else msgpack refuses it
+        is_kept = -(2**63) <= value < 2**64  # else msgpack refuses it
+        return value if is_kept else KeptText.of("number", value)
     if type(value) is float:
         return value if math.isfinite(value) else None
     if depth > DEEPEST:

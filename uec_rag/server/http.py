@@ -176,20 +176,26 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
         return answer_record(result)
 
     @routes.get("/index")
-    def described() -> Json:
+    def described(tenant: str = "") -> Json:
         """Describe the index: its size, encoders, calibration and gate, and questions to ask it.
 
-        With tenants, neither the size nor questions are told, which are made of headings.
+        `tenant`: as a JSON object. With tenants, its passages are counted, and questions made of
+        its headings; without one, neither is told.
         """
-        fitted, gate = index.uec.fitted, index.gate
+        fitted, gate, view = index.uec.fitted, index.gate, index
+        if tenant:
+            condition: Any = schemas.Asked.model_validate({"tenant": json.loads(tenant)}).tenant
+            schemas.options({}, [], "", condition)  # which checks its size
+            view = index.of_tenant(condition)
+        is_told = bool(tenant) or not tenants
         return {
             "name": "" if index.folder is None else index.folder.name,
-            "passages": None if tenants else len(index),
+            "passages": len(view) if is_told else None,
             "exact": not index.store.is_elsewhere,
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
-            "examples": [] if tenants else questions_to_ask(index)[:_EXAMPLES],
+            "examples": questions_to_ask(view)[:_EXAMPLES] if is_told else [],
             "write": write,
         }
 

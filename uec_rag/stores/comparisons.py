@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import operator as op
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.records import cached_property
-from uec_rag.stores.metadata import DateText, as_date
+from uec_rag.stores.metadata import DateText, KeptText, as_date
 
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -24,6 +24,7 @@ _Positions: TypeAlias = dict[Hashable, int | list[int]]
 ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
 """The operators that compare an order."""
 
+_EQUALITIES = ("$eq", "$in", "$contains")
 _NONE: object = object()  # in place of a value
 _MISSING = object()
 
@@ -32,12 +33,14 @@ _MISSING = object()
 class Compare:
     """A condition that compares a metadata value with an operator.
 
-    `keys`: the key, after those of the dicts that hold it.
+    `keys`: the key, after those of the dicts that hold it. `is_exact`: whether it is a part of a
+    tenant, which equals itself alone: a value of the same type, of the same characters.
     """
 
     keys: tuple[str, ...]
     operator: Operator
     value: Any
+    is_exact: bool = False
 
     @cached_property
     def names(self) -> frozenset[Hashable]:
@@ -52,6 +55,8 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
     """Return whether metadata satisfies a comparison."""
     value = value_at(condition.keys, metadata)
     operator, operand = condition.operator, condition.value
+    if condition.is_exact and operator in _EQUALITIES:
+        return _holds_exactly(operator, operand, value)
     match operator:
         case "$eq" | "$in":
             return not condition.names.isdisjoint(names_of(value))
@@ -63,6 +68,17 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
             return isinstance(value, list) and name_of(operand) in map(name_of, value)
     items = value if isinstance(value, list) else (value,)
     return any(_is_on_side(item, operator, operand) for item in items)
+
+
+def _holds_exactly(operator: Operator, operand: Any, value: object) -> bool:  # noqa: ANN401
+    """Return whether a value, or an item of a list, is the same as an operand, of the same type."""
+    if operator == "$contains" and isinstance(value, str):
+        return isinstance(operand, str) and operand in value
+    operands = operand if operator == "$in" else (operand,)
+    items: list[object] = [*value] if isinstance(value, list) else []
+    if operator != "$contains":
+        items.append(value)
+    return not {*map(exact_name, operands)}.isdisjoint(map(exact_name, items))
 
 
 def value_at(keys: Sequence[str], metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
@@ -115,6 +131,17 @@ def mismatch(condition: Compare, kinds: Set[str]) -> str:
         "so that none is equal, larger or smaller. Write the value as the metadata do: 2024 is not "
         "'2024', and True is not 'true'."
     )
+
+
+def exact_name(value: object) -> Hashable:
+    """Return what a value has in common with those of its type that equal it.
+
+    Examples
+    --------
+    >>> exact_name("7") == exact_name(KeptText.of("number", 7)), exact_name(1) == exact_name(1.0)
+    (False, True)
+    """
+    return (value.kind, str(value)) if isinstance(value, KeptText) else name_of(value)
 
 
 def name_of(value: object) -> Hashable:
@@ -208,6 +235,10 @@ class Values:
         """Return which of the values satisfy a condition on the key."""
         mask = np.zeros(len(self.values), dtype=bool)
         match condition:
+            case Compare((key,), "$eq" | "$in" | "$contains") if condition.is_exact:
+                places = np.flatnonzero(self.fits(replace(condition, is_exact=False)))
+                mask[places] = [holds(condition, {key: self.values[at]}) for at in places.tolist()]
+                mask[0] = False
             case Compare((_,), "$eq" | "$in"):
                 for name in condition.names:
                     mask[self._index.get(name, [])] = True

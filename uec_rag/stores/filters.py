@@ -38,20 +38,22 @@ from uec_rag.stores.comparisons import (
     ORDERS,
     Compare,
     Operator,
+    exact_name,
     holds,
     kinds_of,
     mismatch,
-    name_of,
     value_at,
 )
 from uec_rag.stores.metadata import (
     DEEPEST,
+    EXACT,
     DateText,
+    KeptText,
     check_stored_text,
     normalise,
     normalise_value,
 )
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, distinct
 
 _T = TypeVar("_T")
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
@@ -99,7 +101,7 @@ def parse(filter: Filter) -> Condition:
         level = [*{id(item): item for item in inner}.values()]  # each once, even if it is recursive
     if level:
         raise ValueError(f"filter: expected at most {DEEPEST} levels of lists and dicts.")
-    return _parse_clause(filter)
+    return _parse_clause(filter, is_exact=False)
 
 
 def _items(value: object) -> Iterable[object]:
@@ -108,35 +110,39 @@ def _items(value: object) -> Iterable[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _parse_clause(filter: Filter) -> Condition:
+def _parse_clause(filter: Filter, *, is_exact: bool) -> Condition:
     if callable(filter):
         return filter
     expected = "a mapping of metadata values or a callable(passage) -> bool"
     check_type(filter, Mapping, "filter", expected)
-    return _join([_entry(key, value) for key, value in filter.items()])
+    return _join([_entry(key, value, is_exact=is_exact) for key, value in filter.items()])
 
 
 def _join(conditions: list[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else Join("and", tuple(conditions))
 
 
-def _entry(key: str, value: object) -> Condition:
-    """Parse an entry of a filter."""
+def _entry(key: str, value: object, *, is_exact: bool) -> Condition:
+    """Parse an entry of a filter; `is_exact`: whether it is a part of a tenant."""
     match key:
+        case _ if key == _TENANT:
+            return _parse_clause(cast(Filter, value), is_exact=True)
         case "$and" | "$or":
-            parts = tuple(map(_parse_clause, _as_list(key, value)))
+            items = _as_list(key, value)
+            parts = tuple(_parse_clause(item, is_exact=is_exact) for item in items)
             return Join("and" if key == "$and" else "or", parts)
         case "$not":
-            return Join("not", (_parse_clause(cast(Filter, value)),))  # which checks it
+            part = _parse_clause(cast(Filter, value), is_exact=is_exact)  # which checks it
+            return Join("not", (part,))
         case "$id":
             ids = _as_list(key, value)
             if not all(isinstance(id_, str) for id_ in ids):
                 raise TypeError(f"filter: $id expects a list of strings, got {value!r:.60}.")
             return HasId(tuple(check_stored_text(id_, f"filter: $id {id_!r:.60}") for id_ in ids))
-    return _parse_value((key,), value)
+    return _parse_value((key,), value, is_exact=is_exact)
 
 
-def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
+def _parse_value(keys: tuple[str, ...], value: object, *, is_exact: bool) -> Condition:
     """Parse the condition on the value of a key."""
     key = keys[-1]
     if not isinstance(key, str) or key.startswith("$"):
@@ -146,14 +152,16 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
     check_stored_text(key, f"filter: key {key!r:.60}")
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         if isinstance(value, Mapping) and _has_operators(value):
-            return _join([_parse_value((*keys, name), operand) for name, operand in value.items()])
+            inner = (((*keys, name), operand) for name, operand in value.items())
+            return _join([_parse_value(*pair, is_exact=is_exact) for pair in inner])
         if isinstance(value, list | tuple | set | frozenset):
-            return _parse_value(keys, {"$in": value})
-        return _compare(keys, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
+            return _parse_value(keys, {"$in": value}, is_exact=is_exact)
+        operand = normalise_value(value, f"filter: {key!r:.60}")
+        return _compare(keys, "$eq", operand, is_exact=is_exact)
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
-            conditions.append(Join("not", (_parse_value(keys, operand),)))
+            conditions.append(Join("not", (_parse_value(keys, operand, is_exact=is_exact),)))
             continue
         if name not in _OPERATORS:
             raise ValueError(
@@ -175,16 +183,26 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
             )
         is_negated = name in _NEGATED or (name == "$exists" and not limit)
         limit = True if name == "$exists" else limit
-        condition = _compare(keys, cast(Operator, _NEGATED.get(name, name)), limit)
+        operator = cast(Operator, _NEGATED.get(name, name))
+        condition = _compare(keys, operator, limit, is_exact=is_exact)
         conditions.append(Join("not", (condition,)) if is_negated else condition)
     return _join(conditions)
 
 
-def _compare(keys: tuple[str, ...], operator: Operator, value: Any) -> Compare:  # noqa: ANN401
+def _compare(keys: tuple[str, ...], operator: Operator, value: Any, *, is_exact: bool) -> Compare:  # noqa: ANN401
     """Return a comparison that finds a text with its accents apart, as on macOS, or joined.
 
-    Every store knows "$in".
+    Every store knows "$in". One of a tenant is exact, of types that the stores keep.
     """
+    if is_exact:
+        is_kept = isinstance(value, KeptText) and (len(keys) > 1 or operator == "$contains")
+        if is_kept or (not isinstance(value, str) and _has_kept(value, operator)):
+            raise ValueError(
+                f"tenant: {'.'.join(keys)!r:.60}: dates, UUIDs, paths and numbers beyond 2**53 are "
+                "kept as texts in lists and dicts, so that no tenant can be told by them; write "
+                "them as texts, in the metadata and in the tenant."
+            )
+        return Compare(keys, operator, value, is_exact=True)
     if operator not in ("$eq", "$in"):
         return Compare(keys, operator, value)
     operands = value if operator == "$in" else (value,)
@@ -196,6 +214,14 @@ def _forms(value: object) -> Iterable[object]:
     if not isinstance(value, str) or isinstance(value, DateText) or value.isascii():
         return (value,)
     return dict.fromkeys([in_nfc(value), unicodedata.normalize("NFD", value), value])
+
+
+def _has_kept(value: object, operator: Operator) -> bool:
+    """Return whether a list or a dict has a value that is kept as a text in it."""
+    if operator == "$in" and isinstance(value, tuple):
+        return any(_has_kept(item, "$eq") for item in value if not isinstance(item, str))
+    items = _items(value)
+    return any(isinstance(item, KeptText) or _has_kept(item, "$eq") for item in items)
 
 
 def _has_operators(value: object) -> bool:
@@ -273,14 +299,16 @@ def key_of(condition: Condition) -> Hashable | None:
         case Compare(keys, operator, value):
             operands = value if operator == "$in" else (value,)
             # A date is compared as a moment, its text as a text.
-            names = ((isinstance(operand, DateText), name_of(operand)) for operand in operands)
-            return keys, operator, tuple(names)
+            return keys, operator, tuple(map(exact_name, operands)), condition.is_exact
         case HasId(ids):
             return "$id", ids
         case Join(kind, conditions):
             parts = [*map(key_of, conditions)]
             return None if None in parts else (kind, frozenset(parts))
     return None
+
+
+_TENANT = "$tenant"  # the key of the filter of a tenant, which is compared exactly
 
 
 def check_tenant(tenant: object, *, required: bool = False) -> Filter | None:
@@ -314,7 +342,19 @@ selects all of them. Omit it to search all.
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."
         )
-    return filter
+    return filter if not callable(filter) and filter.keys() == {_TENANT} else {_TENANT: filter}
+
+
+def is_of_tenant(filter: Filter | None) -> bool:
+    """Return whether a filter is that of a tenant, or limits one further."""
+    if not isinstance(filter, Mapping):
+        return False
+    return _TENANT in filter or any(map(is_of_tenant, filter.get("$and", ())))
+
+
+def without_mark(tenant: Filter) -> Filter:
+    """Return the filter of a tenant as it was passed to `check_tenant`."""
+    return tenant if callable(tenant) else cast(Filter, tenant.get(_TENANT, tenant))
 
 
 def check_given(tenant: object) -> object:
@@ -406,7 +446,7 @@ def translate(
             case Compare((key,), operator, value) if operator in _SHARED:
                 values = [*value] if operator == "$in" else [value]
                 kinds = (int, float) if operator in ORDERS else (str, int, float, bool)
-                are_plain = (isinstance(o, kinds) and not isinstance(o, DateText) for o in values)
+                are_plain = (isinstance(o, kinds) and not isinstance(o, KeptText) for o in values)
                 if values and all(are_plain):
                     return leaf(key, operator, values if operator == "$in" else value)
         return None
@@ -435,16 +475,19 @@ def matches(condition: Condition, passage: Passage) -> bool:
 
 def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages of another's store that match, each once; see `comparable`."""
-    return [
+    return distinct(
         passage
-        for passage in {passage.id: passage for passage in passages}.values()
+        for passage in passages
         if matches(condition, Passage(passage.id, passage.text, comparable(passage.metadata)))
-    ]
+    )
 
 
 def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return metadata of any types as a store of ours would have them, if it can."""
-    if all(value is None or type(value) in (str, int, bool) for value in metadata.values()):
+    if all(
+        value is None or type(value) in (str, bool) or (type(value) is int and abs(value) <= EXACT)
+        for value in metadata.values()
+    ):
         return metadata
     with suppress(TypeError, ValueError):
         return normalise(metadata, "metadata")

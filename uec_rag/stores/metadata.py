@@ -23,13 +23,32 @@ from uec_rag.base.records import cached_property
 
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
-_EXACT = 2**53  # a float represents all integers up to this
+EXACT = 2**53
+"""A float represents all integers up to this."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:|\Z)")
 _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
 
 
-class DateText(str):
+class KeptText(str):
+    """The text as which a value of another type is kept, such as a UUID or a large number.
+
+    Filters take it for a text. A tenant is of one type: `kind` tells it from that text.
+    """
+
+    kind = "text"
+
+    @classmethod
+    def of(cls, kind: str, value: object) -> KeptText:
+        """Return the text of a value of a kind."""
+        if kind == DateText.kind:
+            return DateText(value)
+        text = cls(value)
+        text.kind = kind
+        return text
+
+
+class DateText(KeptText):
     """The ISO 8601 text of a date, or of a date and a time, which filters compare as a moment.
 
     Examples
@@ -37,6 +56,8 @@ class DateText(str):
     >>> DateText("1970-01-02").span
     (86400000000, 172800000000)
     """
+
+    kind = "date"
 
     @cached_property
     def span(self) -> tuple[int, int]:
@@ -66,14 +87,20 @@ def as_date(value: object) -> DateText | None:
     return date
 
 
-def dates_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the keys of metadata whose values are dates."""
-    return [key for key, value in metadata.items() if isinstance(value, DateText)]
+def kinds_of_texts(metadata: Mapping[str, Any]) -> list[str | list[str]]:
+    """Return the keys of metadata whose values are dates, and those of other kinds with these."""
+    kept = ((key, value.kind) for key, value in metadata.items() if isinstance(value, KeptText))
+    return [key if kind == DateText.kind else [key, kind] for key, kind in kept]
 
 
-def restore_dates(metadata: dict[str, Any], dates: Sequence[str]) -> None:
-    """Make the texts of dates `DateText` again."""
-    metadata |= {key: DateText(metadata[key]) for key in dates}
+def restore_kinds(
+    metadata: dict[str, Any], kinds: Sequence[str | list[str]], key: str | None = None
+) -> None:
+    """Make the texts of values of another type `KeptText` again, or that of one key."""
+    pairs = ((item, DateText.kind) if isinstance(item, str) else item for item in kinds)
+    metadata |= {
+        name: KeptText.of(kind, metadata[name]) for name, kind in pairs if key in (None, name)
+    }
 
 
 def normalise(metadata: Mapping[Any, Any], subject: str) -> dict[str, Any]:
@@ -141,20 +168,23 @@ def _plain(value: object) -> object:
     if isinstance(value, float | datetime.date) and value != value:  # NaN, and the NaT of pandas
         return None
     if isinstance(value, PurePath | uuid.UUID):
-        return str(value)
+        return KeptText.of("path" if isinstance(value, PurePath) else "uuid", value)
     if isinstance(value, datetime.date):  # a datetime is a date
         return DateText(value.isoformat())
-    return value.isoformat() if isinstance(value, datetime.time) else value
+    return KeptText.of("time", value.isoformat()) if isinstance(value, datetime.time) else value
 
 
 def _value(value: object, subject: str, depth: int) -> Any:  # noqa: ANN401
     value = _plain(value)
     if value is None or isinstance(value, bool | DateText):
         return value
+    if isinstance(value, KeptText):
+        return KeptText.of(value.kind, check_stored_text(value, subject))
     if isinstance(value, str):
         return check_stored_text(value, subject)
     if isinstance(value, int):
-        return int(value) if abs(value) <= _EXACT else str(int(value))  # engines would round it
+        number = int(value)  # engines would round a large one
+        return number if abs(number) <= EXACT else KeptText.of("number", number)
     if isinstance(value, float):
         if math.isinf(value):
             raise ValueError(f"{subject}: expected a finite number, got {value}; leave it out.")

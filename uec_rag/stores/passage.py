@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -115,6 +115,20 @@ def hash_text(text: str) -> str:
 def text_keys(passages: Iterable[Passage]) -> NDArray[np.uint64]:
     """Return a number for the text of each passage, by which copies are told without reading it."""
     return np.array([int(hash_text(passage.text), 16) for passage in passages], dtype=np.uint64)
+
+
+def distinct(passages: Iterable[Passage]) -> list[Passage]:
+    """Return each passage once; another text under the id of one gets an id that ends in its hash.
+
+    Two collections behind a retriever may have the same ids.
+    """
+    passages, first = [*passages], dict[str, Passage]()
+    for passage in passages:
+        before = first.setdefault(passage.id, passage)
+        if before.text != passage.text:
+            id_ = f"{passage.id}-{hash_text(passage.text)[:8]}"
+            first.setdefault(id_, replace(passage, id=id_))
+    return [*first.values()]
 
 
 def make_passages(

@@ -30,7 +30,7 @@ from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, check_addition, check_same
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local.view import View
-from uec_rag.stores.metadata import dates_of, restore_dates
+from uec_rag.stores.metadata import kinds_of_texts, restore_kinds
 from uec_rag.stores.passage import Passage
 
 try:
@@ -330,20 +330,14 @@ class QdrantStore(CandidateStore):
             for terms in (of_queries[[row]] for row in range(len(of_queries))):
                 if len(terms.keys):
                     vectors.append((_words_name(block), _sparse(terms.keys, terms.weights)))
-        requests = [
-            models.QueryRequest(
-                query=vector,
-                using=name,
-                filter=self._where(),
-                limit=max(count, self.candidates),
-                with_payload=True,
-                with_vector=[_MEAN, _SCALES],
-            )
-            for name, vector in vectors
-        ]
         frequencies = self._learn_words() if query.terms else []
-        answers = self._ask(self._client.query_batch_points, self._name, requests)
-        points = [*{point.id: point for answer in answers for point in answer.points}.values()]
+        limit = max(count, self.candidates)
+        groups = self._nearest(vectors, limit, with_payload=True, with_vector=[_MEAN, _SCALES])
+        if self._tenant is not None:
+            groups = [self._of_tenant(*pair, limit) for pair in zip(vectors, groups, strict=True)]
+        points = [*{point.id: point for group in groups for point in group}.values()]
+        if self._tenant is not None:
+            points.sort(key=lambda point: str(point.id))  # of equal ones, the same come first
         view = View.empty()
         if points:
             passages = [*map(_passage_of, points)]
@@ -352,6 +346,35 @@ class QdrantStore(CandidateStore):
         if not len(view):
             self._note_mismatch()
         return view
+
+    def _nearest(
+        self, vectors: Sequence[tuple[str, Any]], limit: int, **read: Any
+    ) -> list[list[Any]]:
+        """Return the points nearest to some named vectors, of those that Qdrant selects."""
+        where = self._where()
+        requests = [
+            models.QueryRequest(query=vector, using=name, filter=where, limit=limit, **read)
+            for name, vector in vectors
+        ]
+        answers = self._ask(self._client.query_batch_points, self._name, requests)
+        return [answer.points for answer in answers]
+
+    def _of_tenant(self, vector: tuple[str, Any], points: list[Any], limit: int) -> list[Any]:
+        """Return the `limit` points of a tenant nearest to a vector, of more where others' are.
+
+        Of a filter that Qdrant runs in part, others' points may be nearer.
+        """
+        condition, size = filters.parse(self._filter), limit
+        while True:
+            hits = [point for point in points if filters.matches(condition, _passage_of(point))]
+            if len(hits) >= limit or len(points) < size:
+                break
+            size *= 8
+            [points] = self._nearest([vector], size, with_payload=_PASSAGE)
+        if size == limit:
+            return hits
+        ids = [_passage_of(point).id for point in hits[:limit]]
+        return [*self._points(_having(ids), vectors=True)]
 
     def _note_mismatch(self) -> None:
         """Warn once of a key whose values are of another kind than the filter, of which none is."""
@@ -498,7 +521,7 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             "id": passage.id,
             "text": passage.text,
             "metadata": json.dumps(passage.metadata),  # Qdrant would change some floats
-            "dates": dates_of(passage.metadata),
+            "dates": kinds_of_texts(passage.metadata),
             _VALUES: {
                 key: items if isinstance(value, list) else items[0]
                 for key, value in passage.metadata.items()
@@ -526,7 +549,7 @@ def _passage_of(point: Any) -> Passage:  # noqa: ANN401
     """Rebuild the passage of a point."""
     payload = point.payload
     passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
-    restore_dates(passage.metadata, payload["dates"])
+    restore_kinds(passage.metadata, payload["dates"])
     return passage
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -39,6 +40,7 @@ from uec_rag.stores.filters import (
     Condition,
     all_of,
     ids_of,
+    is_of_tenant,
     key_of,
     leaves,
     matching,
@@ -46,10 +48,11 @@ from uec_rag.stores.filters import (
     parse,
 )
 from uec_rag.stores.local import View
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, distinct
 from uec_rag.stores.stored import Mirror, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
+_ALL = 2**20  # that are looked at for the passages of a tenant
 _FEW = 3  # stored vectors that are compared for a gate
 
 _OF_SERVICES = ("busy", "away", "forbidden")  # failures that are not of the question
@@ -91,6 +94,8 @@ class Source:
     select : callable(filter, count) -> sequence of Passage, or None
         Returns up to `count` passages, among which are those that match a filter, to count the
         words of a tenant; by default those of `sample`.
+    is_retriever : bool
+        Whether `find` decides itself how many candidates there are, and runs no filter.
     """
 
     name: str
@@ -106,6 +111,7 @@ class Source:
     is_by_encoder: bool = False
     size: Callable[[], int] | None = None
     select: Callable[[Filter, int], Sequence[Passage]] | None = None
+    is_retriever: bool = False
 
 
 @dataclass(eq=False)
@@ -154,11 +160,9 @@ class Search:
         They are `Incomplete` if others may match. ValueError if no candidate has a text.
         """
         if not filter:
-            pool = self._plain(question, self.count)
-            if self._is_cut(question, pool, self.count):
-                warn_once(self._warnings, "cut", _CUT.format(self.name, len(pool), self.count))
-                return Incomplete(pool)
-            return pool
+            return self._unfiltered(question)
+        if is_of_tenant(filter):
+            return self._of_tenant(question, filter)
         condition, many, trouble = parse(filter), max(_MANY, self.count), ""
         hits, terms, is_all = list[Passage](), None, True
         try:
@@ -192,6 +196,60 @@ class Search:
         # All of those that are in this process, since their order is that of nothing.
         best = [*hits, *misses][: many if self.list_all else self.count]
         return Incomplete(best) if trouble and not self.list_all else best
+
+    def _unfiltered(self, question: Any) -> Sequence[Passage]:  # noqa: ANN401
+        pool = self._plain(question, self.count)
+        if self._is_cut(question, pool, self.count):
+            warn_once(self._warnings, "cut", _CUT.format(self.name, len(pool), self.count))
+            return Incomplete(pool)
+        return pool
+
+    def _of_tenant(self, question: Any, filter: Filter) -> Sequence[Passage]:  # noqa: ANN401
+        """Return the candidates of a tenant alone, however many nearer ones others have.
+
+        They are `Incomplete` if the store neither runs the filter nor gives all of its passages.
+        """
+        condition, most = parse(filter), max(_MANY, self.count)
+        hits, is_all, trouble = list[Passage](), False, "cannot run all of it"
+        try:
+            if (terms := self.translate(filter)) is not None:
+                hits, _, is_all = self._look_for(condition, partial(self._ask, question, terms))
+        except Exception as error:
+            trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
+        key = key_of(condition)
+        if len(hits) >= self.count or (is_all and key in self._sound):
+            return hits[: self.count]
+        plain, has_all = partial(self._plain, question), True
+        pool = self.list_all() if self.list_all else plain(most)
+        ids = {passage.id for passage in hits}
+        misses = [p for p in matching(condition, pool) if p.id not in ids]
+        if is_all and not misses:
+            if key is not None and len(self._sound) < _MANY:
+                self._sound.add(key)
+        else:
+            if not self.list_all:
+                _, pool, has_all = self._look_for(condition, plain)
+                has_all &= not self._is_cut(question, pool, len(pool) + 1)
+            matches = matching(condition, pool)
+            names = {passage.id for passage in matches}
+            hits = [*matches, *(hit for hit in hits if hit.id not in names)]
+            trouble = f"leaves out {len(misses)} passages that match" if is_all else trouble
+            self._say(condition, trouble, len(pool), len(hits))
+        self._say_mismatch(condition, [] if hits else pool)
+        best = hits[: most if self.list_all else self.count]
+        return best if has_all or len(best) >= self.count else Incomplete(best)
+
+    def _look_for(
+        self, condition: Condition, ask: Callable[[int], Sequence[Passage]]
+    ) -> tuple[list[Passage], Sequence[Passage], bool]:
+        """Ask for more and more until enough match; return these, all, and whether that is all."""
+        count = self.count
+        while True:
+            pool = ask(count)
+            hits, is_all = matching(condition, pool), len(pool) < min(count, self._limit)
+            if len(hits) >= self.count or is_all or count >= min(_ALL, self._limit):
+                return hits, pool, is_all
+            count = max(_MANY, count * 8)
 
     def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
         return _with_text(self._ask(question, None, count), self.name, self.place)
@@ -298,7 +356,7 @@ def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> 
             )
         return passages
 
-    return Source(name, enough)
+    return Source(name, enough, is_retriever=True)
 
 
 class SourceStore(CandidateStore):
@@ -363,28 +421,32 @@ class SourceStore(CandidateStore):
             else:
                 pools = [*map(self._ask, dict.fromkeys(questions))]
         self.is_incomplete = any(isinstance(pool, Incomplete) for pool in pools)
-        pool = [*{passage.id: passage for pool in pools for passage in pool}.values()]
-        if self._tenant is not None:
-            pool = matching(self._condition, pool)
-        listed = self._mirror.listed(self.uec.encoders, pool, self._tenant)
+        candidates = [passage for pool in pools for passage in pool]
+        # First, since what others have may have the same ids.
+        pool = (
+            distinct(candidates) if self._filter is None else matching(self._condition, candidates)
+        )
+        hits = candidates if self._tenant is None else pool
+        listed = self._mirror.listed(self.uec.encoders, hits, self._tenant)
+        if self._tenant is not None and listed is None:
+            self._check_complete(pool)
         if get is not None and listed is not None and not ids:
             names = {passage.id for passage in pool}
             number = count if self._is_by_words else max(map(len, pools))
             narrower = self._filter if self._tenant is None else self._narrower
             nearest = listed.nearest(query, number, narrower, names)
             pool = [*pool, *get(nearest)] if nearest else pool
+        unusable = self._mirror.unusable
         stored = {p.id: p for p in pool if p.text.strip()}
-        if lost := self._mirror.unusable & stored.keys():  # unless it was mended meanwhile
-            self._mirror.unusable -= {
-                p.id for p in _usable(self.encode, [stored[id_] for id_ in lost])
-            }
-            stored = {id_: p for id_, p in stored.items() if id_ not in self._mirror.unusable}
+        if lost := [p for p in stored.values() if (p.id, p.text) in unusable]:
+            unusable.difference_update((p.id, p.text) for p in _usable(self.encode, lost))  # mended
+            stored = {p.id: p for p in stored.values() if (p.id, p.text) not in unusable}
         if self._memory is not None:
             self._memory |= stored
         passages = [*stored.values()]
         if self._filter is not None:
-            pool, passages = passages, matching(self._condition, passages)
-            for note in () if passages else mismatches(self._condition, pool):
+            passages = matching(self._condition, passages)
+            for note in () if passages else mismatches(self._condition, candidates):
                 warn_once(self._mirror.warnings, note, note)
         passages, parts = self._encode_usable(passages)
         if not passages:
@@ -394,6 +456,15 @@ class SourceStore(CandidateStore):
         known: Sequence[Frequencies] = self.frequencies if self._tenant is None else ()
         frequencies = known if listed is None else listed.frequencies
         return View.from_passages(passages, gaussians, frequencies)
+
+    def _check_complete(self, pool: Sequence[Passage]) -> None:
+        """Raise ValueError if what others have decides which of a tenant's passages are found."""
+        if self.is_incomplete or (self.source.is_retriever and not pool):
+            raise ValueError(
+                f"tenant: {self.source.name} cannot be searched for a tenant alone: what runs no "
+                "such filter, and gives no more passages, hides the tenant's behind those of "
+                "others. Let it filter itself, or keep the passages in an index of this package."
+            )
 
     def _ask(self, question: str) -> Sequence[Passage]:
         """Return what the source finds; EncoderFailed if its embedding fails, and words are left.
@@ -463,8 +534,9 @@ class SourceStore(CandidateStore):
             usable = _usable(self.encode, passages)
             if not usable and len(passages) > 1:
                 raise
-        lost = {passage.id for passage in passages} - {passage.id for passage in usable}
-        self._mirror.unusable |= lost
+        names = {passage.id for passage in usable}
+        lost = {passage.id for passage in passages} - names
+        self._mirror.unusable |= {(p.id, p.text) for p in passages if p.id in lost}
         note = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
         warn_once(self._mirror.warnings, "zeros", f"{self.source.name}: {note}.")
         return usable, self.encode(usable) if usable else []

@@ -66,8 +66,8 @@ class Mirror:
         Returns the text that the store's vector of a passage is of.
     are_of_these : bool or None
         Whether they are, once compared.
-    unusable : set of str
-        The ids of passages that are left out, since their vectors have no direction.
+    unusable : set of (str, str)
+        The ids and texts of passages that are left out, since their vectors have no direction.
     words : Listed or None
         The words of its passages, once listed.
     strays : set of str
@@ -87,7 +87,7 @@ class Mirror:
     origin: object = None
     embedded: Callable[[Passage], str] = attrgetter("text")
     are_of_these: bool | None = None
-    unusable: set[str] = field(default_factory=set)
+    unusable: set[tuple[str, str]] = field(default_factory=set)
     words: Listed | None = None
     strays: set[str] = field(default_factory=set)
     probes: Probes | None = None

@@ -28,7 +28,7 @@ from uec_rag.stores.comparisons import Compare, Mask, Values, mismatch
 from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.segments import Part, Segment, SegmentFolder, bury, check_alike
 from uec_rag.stores.local.view import State, Texts, View
-from uec_rag.stores.metadata import dates_of, restore_dates
+from uec_rag.stores.metadata import kinds_of_texts, restore_kinds
 from uec_rag.stores.passage import Checked, Passage
 
 Record: TypeAlias = tuple[int, str, int, str, str | None, str]
@@ -37,7 +37,7 @@ Record: TypeAlias = tuple[int, str, int, str, str | None, str]
 COLUMNS = "row, id, sum, metadata, dates, text"
 INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _AT_ONCE = 500  # passages in one statement
-_MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
+_MOST_COLUMNS = 128  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
 _GONE = -1  # in place of the position of a value
@@ -60,22 +60,22 @@ def sum_of(*texts: str | bytes | None) -> int:
 
 def record_of(row: int, passage: Passage) -> Record:
     """Return the columns of a passage."""
-    dates = dates_of(passage.metadata)
-    texts = to_json(passage.metadata), to_json(dates) if dates else None, passage.text
+    kinds = kinds_of_texts(passage.metadata)
+    texts = to_json(passage.metadata), to_json(kinds) if kinds else None, passage.text
     return row, passage.id, sum_of(passage.id, *texts), *texts
 
 
 def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
     """Make a passage of its columns, after checking their sum."""
-    row, id_, sum_, metadata, dates, text = record
+    row, id_, sum_, metadata, kinds, text = record
     try:
-        if check and sum_ != sum_of(id_, metadata, dates, text):
+        if check and sum_ != sum_of(id_, metadata, kinds, text):
             raise ValueError("its checksum differs")
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
         passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
-        if dates:
-            restore_dates(passage.metadata, json.loads(dates))
+        if kinds:
+            restore_kinds(passage.metadata, json.loads(kinds))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -97,7 +97,7 @@ class _Column(Values):
     Attributes
     ----------
     numbers : dict
-        The position of each among them, by its JSON, and "date" behind it if it is one.
+        The position of each among them, by its JSON, and its kind behind it if that is no text.
     codes : int array, shape (rows,)
         The position of each row's value; `_GONE` if the row is gone, so that nothing is known.
     """
@@ -106,9 +106,17 @@ class _Column(Values):
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def extend(
-        self, key: str, rows: int, database: Database, remains: Callable[[], Mapping[int, Record]]
+        self,
+        key: str,
+        rows: int,
+        database: Database,
+        remains: Callable[[], Mapping[int, Record]],
+        names_of_keys: set[str],
     ) -> _Column:
-        """Return the column of the first `rows` rows of an index, of which some are gone."""
+        """Return the column of the first `rows` rows of an index, of which some are gone.
+
+        `names_of_keys` gets the keys that the new rows have.
+        """
         values, numbers, codes = [*self.values], dict(self.numbers), np.full(rows, _GONE, np.int32)
         codes[: len(self.codes)] = self.codes
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
@@ -117,16 +125,18 @@ class _Column(Values):
             records = database.ask(sql, [span.start, span.stop])
             # Asked for after the files, since who removes a passage from these keeps it before.
             records += [(row, *record[3:5]) for row, record in remains().items() if row in span]
-            for row, metadata, dates in records:
+            for row, stored, kinds in records:
                 codes[row] = 0
-                if (value := _VALUES.decode(metadata).get(key)) is None:
+                names_of_keys.update(fields := _VALUES.decode(stored))
+                if (value := fields.get(key)) is None:
                     continue
-                is_date = bool(dates) and key in json.loads(dates)
-                name = bytes(value) + b"date" * is_date
+                name, metadata = bytes(value), {key: None}
+                if kinds or name not in numbers:
+                    metadata[key] = msgspec.json.decode(value)
+                    restore_kinds(metadata, json.loads(kinds) if kinds else (), key)
+                    name += getattr(metadata[key], "kind", "").encode()
                 if name not in numbers:
                     numbers[name] = len(values)
-                    metadata = {key: msgspec.json.decode(value)}
-                    restore_dates(metadata, [key] * is_date)
                     values.append(metadata[key])
                 codes[row] = numbers[name]
         return _Column(values, numbers, codes)
@@ -140,6 +150,8 @@ class Contents(Texts):
         self.segments = SegmentFolder(folder)
         self._memory = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
+        # The keys that some rows have, and the column of any other key of these.
+        self._keys: tuple[frozenset[str], _Column] = frozenset(), _Column()
         self._warnings = set[object]()
         self.states = Living[State]()  # that views of this process may have
         self._remains = dict[int, Record]()  # what these read, and the files have not any more
@@ -206,21 +218,30 @@ class Contents(Texts):
 
     def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
-        known = np.ones(len(view), dtype=bool)
+        known, blank = np.ones(len(view), dtype=bool), np.zeros(len(view), dtype=bool)
+        by_column = dict[int, tuple[_Column, NDArray[np.int32]]]()
+
+        def codes_of(column: _Column) -> NDArray[np.int32]:
+            """Return the codes of the view's rows, which are taken of each column once."""
+            if id(column) not in by_column:
+                codes = column.codes.take(view.state.rows)
+                np.logical_and(known, codes != _GONE, out=known)
+                by_column[id(column)] = column, codes
+            return by_column[id(column)][1]
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
             """Return which of some columns satisfy a condition."""
-            hits = np.zeros_like(among)
+            hits = blank
             match condition:
                 case Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
-                    codes = column.codes.take(view.state.rows)
-                    np.logical_and(known, codes != _GONE, out=known)
-                    fits = column.fits(condition)
+                    codes, fits = codes_of(column), column.fits(condition)
                     if len(keys) == 1 and not fits.any():
                         self._note_mismatch(condition, column)
-                    hits = fits.take(codes)
+                    # Of a key that no passage has, all or none.
+                    hits = fits.take(codes) if len(fits) > 1 else (among if fits[0] else blank)
                 case filters.HasId(ids):
+                    hits = blank.copy()
                     hits[[*view.find(ids).values()]] = True
                 case filters.Join("and", conditions):
                     hits = among
@@ -228,10 +249,11 @@ class Contents(Texts):
                         hits = mask(part, hits)
                 case filters.Join(kind, conditions):
                     for part in sorted(conditions, key=_runs_python):
-                        hits |= mask(part, among & ~hits)
+                        hits = hits | mask(part, among & ~hits)
                     hits = ~hits if kind == "not" else hits
                 case _:
                     passages = view.among(among).passages()
+                    hits = blank.copy()
                     hits[among] = [bool(condition(passage)) for passage in passages]
             return among & hits
 
@@ -245,11 +267,18 @@ class Contents(Texts):
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
-        column = self._columns.get(key, _Column())
-        if len(column.codes) < rows:  # several threads may read them: they read the same
+        names, absent = self._keys
+        column = self._columns.get(key, _Column() if key in names else absent)
+        start = len(column.codes)
+        if start < rows:  # several threads may read them: they read the same
+            keys = set[str]()
             with as_corrupted(self.database.path):
-                column = column.extend(key, rows, self.database, self._remains_for_views)
-            if not self.database.is_writing:  # else it may be undone
+                column = column.extend(key, rows, self.database, self._remains_for_views, keys)
+            if self.database.is_writing:  # it may be undone
+                return column
+            if start <= len(absent.codes):
+                self._keys = names | keys, _Column(codes=np.minimum(column.codes, 0))
+            if len(column.values) > 1:
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)
                 self._columns[key] = column
