@@ -68,3 +68,9 @@ def test_a_reading_is_joined_with_the_filter(chat_index):
 def test_a_reading_without_a_passage_in_the_index_is_an_error(chat_index, filter):
     with pytest.raises(UnknownReading, match=r"none of the passages .* ask again without within"):
         chat_index.search([VAGUE], within=["gone" if filter is None else "tar"], filter=filter)
+
+
+def test_turns_may_be_passed_on_in_both_frameworks():
+    said = [("user", "Who pays?"), ("assistant", "The tenant. Shall I explain deposits?")]
+    turns = turns_of(said)
+    assert langchain.conversion.turns(turns) == llama_index.nodes.turns(turns) == turns

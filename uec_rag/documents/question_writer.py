@@ -309,7 +309,8 @@ class _Writer:
                             )
                 return wrong
             except CallFailed as failed:
-                [bad], kind = failed.texts, kind_of(failed.error)
+                bad: Any = failed.texts[0]
+                kind = kind_of(failed.error)
                 misses = 0 if ends else misses + (len(bad) == 1 or kind != "refused")
                 if misses > _MOST_MISSES or kind in ("busy", "forbidden"):
                     raise

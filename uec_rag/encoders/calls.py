@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from uec_rag.base.errors import EncoderFailed
 from uec_rag.base.loops import check_cancelled, waiting
 
 AT_ONCE = 8
@@ -101,12 +102,12 @@ class _Piece:
         ]
 
 
-class CallFailed(Exception):
+class CallFailed(EncoderFailed):
     """A call that has failed for good: its error, and its texts."""
 
     def __init__(self, error: Exception, texts: Sequence[Any]) -> None:
-        super().__init__(str(error))
-        self.error, self.texts = error, texts
+        super().__init__(str(error), texts=texts)
+        self.error = error
 
 
 class Calls:

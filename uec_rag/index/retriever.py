@@ -655,8 +655,9 @@ class Retriever:
                 result = search_queries(uec, store, method, request)
             except (EncoderFailed, NoDirection) as error:
                 is_repeated = error.encoder in failed  # something else asks it
+                is_of_store = isinstance(error, NoDirection) and not error.text
                 names = [*failed, error.encoder]
-                if is_repeated or without(self.uec, self.store, names) is None:
+                if is_of_store or is_repeated or without(self.uec, self.store, names) is None:
                     raise
                 if isinstance(error, NoDirection) and len(request.queries) > 1:  # not of others
                     alone = [replace(request, queries=[query]) for query in request.queries]

@@ -307,7 +307,8 @@ def turns(history: object) -> list[str | Turn]:
         raise TypeError(
             f"history: expected a list of messages or strings, oldest first, got {history!r:.60}."
         )
-    messages = convert_to_messages(history)
+    plain = [(turn.speaker, turn.text) if isinstance(turn, Turn) else turn for turn in history]
+    messages = convert_to_messages(plain)
     return turns_of((_speaker(message), message.text) for message in messages)
 
 

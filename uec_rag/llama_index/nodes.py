@@ -230,7 +230,9 @@ def turns(history: object) -> list[str | Turn]:
         raise TypeError(
             f"history: expected ChatMessages or strings in a list, got {history!r:.60}."
         )
-    messages = [ChatMessage(turn) if isinstance(turn, str) else turn for turn in history]
+    pairs = [(turn.text, turn.speaker) if isinstance(turn, Turn) else turn for turn in history]
+    pairs = [(turn, "user") if isinstance(turn, str) else turn for turn in pairs]
+    messages = [ChatMessage(t[0], role=t[1]) if isinstance(t, tuple) else t for t in pairs]
     return turns_of((message.role.value, message.content or "") for message in messages)
 
 
