@@ -182,7 +182,9 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", ["tenant", "tenants", "tenat", "Tenant", "tenant_id", "filter"])
+@pytest.mark.parametrize(
+    "name", ["tenant", "tenants", "tenat", "Tenant", "tenant_id", "filter", "filters"]
+)
 @pytest.mark.parametrize("way", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("make", [lambda one: one, lambda one: UECGate(retriever=one)])
 def test_a_condition_in_a_configuration_is_refused(retriever, make, way, name):

@@ -197,13 +197,12 @@ def check_config(config: RunnableConfig | None, *conditions: Mapping[str, Any]) 
     """
     advice = "a search reads no configuration; pass it to the call or to bind: bind(tenant=...)."
     for name in (config or {}).keys() - {*CONFIG_KEYS}:
-        if name in CallOptions.__annotations__ or _is_like_tenant(name):
+        if name in CallOptions.__annotations__ or _condition_of(name):
             raise TypeError(f"config: {name!r:.60} is no key of a RunnableConfig; {advice}")
     if not conditions:
         return
     for name, value in ensure_config(config)["configurable"].items():
-        kind = "tenant" if _is_like_tenant(name) else name
-        if kind not in CONDITIONS:
+        if not (kind := _condition_of(name)):
             continue
         parts = [part for options in conditions for part in _parts_of(options.get(kind))]
         is_condition = callable(value) or isinstance(value, Mapping)
@@ -214,8 +213,11 @@ def check_config(config: RunnableConfig | None, *conditions: Mapping[str, Any]) 
             )
 
 
-def _is_like_tenant(name: object) -> bool:
-    return "tenant" in str(name).casefold() or bool(did_you_mean(name, ["tenant"]))
+def _condition_of(name: object) -> str:
+    """Return which condition a key is, or is like; "" if it is like none."""
+    if "tenant" in str(name).casefold():
+        return "tenant"
+    return next((kind for kind in CONDITIONS if did_you_mean(name, [kind])), "")
 
 
 def _parts_of(condition: Filter | Everyone | None) -> list[object]:
