@@ -165,8 +165,8 @@ def test_half_of_the_words_are_asked_for_where_nothing_was_learned():
 def test_more_of_what_speaks_against_an_answer_makes_it_no_likelier(values, place):
     more = [*values]
     more[place] = 1.0
-    (odds, meant), (fewer, less) = weigh(values), weigh(more)
-    assert fewer <= odds <= 0
+    (odds, meant), (other, less) = weigh(values), weigh(more)
+    assert (odds - other) * AGAINST[place].sign <= 0
     assert less <= meant <= 1
 
 

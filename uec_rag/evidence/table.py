@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,7 @@ from uec_rag.clarify.outline import Node
 from uec_rag.confidence.model import JUDGED, UNLIKELY, WORDS
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
+from uec_rag.evidence.asked import Asked
 from uec_rag.evidence.family import are_statements
 from uec_rag.evidence.words import Words
 
@@ -49,12 +51,18 @@ class Comparison:
         By how much the first hit is nearer than the second, as a share of its similarity.
     is_learned : bool
         False if the ensemble has no fit.
+    likeness : Asked or None
+        The question compared with those that were written for the hits; None if there are none.
+    same : float
+        Whether what was written for one of the first hits is the same question, see `sameness`.
     """
 
     words: Words
     logits: FloatArray
     gap: float = 1.0
     is_learned: bool = True
+    likeness: Asked | None = None
+    same: float = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -181,6 +189,19 @@ def replaces(comparison: Comparison) -> float:
     shared = words.content.keys() & words.bags[0][0] if missing else set()
     rivals = (table.keys() for table in words.tables[1:JUDGED])
     return float(any(missing & rival and shared - rival for rival in rivals))
+
+
+def sameness(likeness: Asked) -> float:
+    """Return whether what was written for one of the first hits is the same question, 0 to 1.
+
+    It is if it is alike, as no question of another hit is, and has the content of what is asked;
+    and if the text of that hit may be an answer by itself.
+    """
+    learned, share = weights(), 1.0
+    for name in ("alike", "ahead", "covered"):
+        start, end = learned[f"{name}_least"], learned[f"{name}_most"]
+        share *= min(max((getattr(likeness, name) - start) / (end - start), 0.0), 1.0)
+    return share if share and likeness.is_sound else 0.0
 
 
 def family(comparison: Comparison) -> float:
@@ -313,6 +334,13 @@ EVIDENCE = (
         replaces,
         *(-1, "evidence", "statements"),
         "against it: another hit has what it lacks",
+    ),
+    Row(
+        "asked",
+        "answer",
+        attrgetter("same"),
+        *(1, "asked", "written"),
+        "written for one of the first hits: the same question, {value:.0%}",
     ),
     Row(
         "family",

@@ -122,10 +122,10 @@ def replace_files(
         [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
     ids = {p.id for p in drafts}
-    gaussians = retriever.encode(passages) if passages else None
+    encoded = retriever.encode(passages) if passages else None
     with retriever.changing():
-        if gaussians is not None:
-            retriever.add_gaussians(passages, gaussians)
+        if encoded is not None:
+            retriever.add_gaussians(*encoded)
         retriever.delete([passage.id for passage in before if passage.id not in ids])
     return len(passages)
 

@@ -39,7 +39,7 @@ from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.results import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
-from uec_rag.stores.passage import Passage, make_passages, with_questions
+from uec_rag.stores.passage import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
 
@@ -75,15 +75,6 @@ def embedded_text(passage: Passage) -> str:
         return passage.text
     node = metadata_dict_to_node(passage.metadata)
     return node.get_content(metadata_mode=MetadataMode.EMBED)
-
-
-def searched_text(passage: Passage) -> str:
-    """Return the embedded text of a passage's node with its questions, also where they are hidden.
-
-    An embedding that an index of LlamaIndex has for its nodes does not encode it again.
-    """
-    text = embedded_text(passage)
-    return text if text != passage.text else with_questions(passage.metadata, text)
 
 
 def with_text(nodes: Sequence[_N]) -> list[_N]:

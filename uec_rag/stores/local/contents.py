@@ -31,11 +31,11 @@ from uec_rag.stores.local.view import State, Texts, View
 from uec_rag.stores.metadata import dates_of, restore_dates
 from uec_rag.stores.passage import Checked, Passage
 
-Record: TypeAlias = tuple[int, str, int, str, str | None, str]
+Record: TypeAlias = tuple[int, str, int, str, str | None, bytes | None, str]
 """A row of the table of passages: the `COLUMNS`."""
 
-COLUMNS = "row, id, sum, metadata, dates, text"
-INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+COLUMNS = "row, id, sum, metadata, dates, sketch, text"
+INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _AT_ONCE = 500  # passages in one statement
 _MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
@@ -61,19 +61,20 @@ def sum_of(*texts: str | bytes | None) -> int:
 def record_of(row: int, passage: Passage) -> Record:
     """Return the columns of a passage."""
     dates = dates_of(passage.metadata)
-    texts = to_json(passage.metadata), to_json(dates) if dates else None, passage.text
-    return row, passage.id, sum_of(passage.id, *texts), *texts
+    texts = to_json(passage.metadata), to_json(dates) if dates else None
+    parts = *texts, passage.sketch or None, passage.text
+    return row, passage.id, sum_of(passage.id, *parts), *parts
 
 
 def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
     """Make a passage of its columns, after checking their sum."""
-    row, id_, sum_, metadata, dates, text = record
+    row, id_, sum_, metadata, dates, sketch, text = record
     try:
-        if check and sum_ != sum_of(id_, metadata, dates, text):
+        if check and sum_ != sum_of(id_, metadata, dates, sketch, text):
             raise ValueError("its checksum differs")
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
-        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
+        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)), bytes(sketch or b""))
         if dates:
             restore_dates(passage.metadata, json.loads(dates))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
