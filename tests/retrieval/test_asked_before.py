@@ -37,7 +37,7 @@ SECTIONS = [
 ASKED = [
     ("when is it allowed to water my vegetables?", "Irrigation"),
     ("where can I throw my weeds away?", "Compost"),
-    ("may I put leftovers from lunch on the heap?", "Compost"),
+    ("can the leftovers from our lunch go on that heap?", "Compost"),
 ]
 DIFFERENT = [  # in what counts
     "when am I allowed to water my vegetables in Brighton?",
