@@ -31,15 +31,16 @@ from uec_rag.stores.local.view import State, Texts, View
 from uec_rag.stores.metadata import dates_of, restore_dates
 from uec_rag.stores.passage import Checked, Passage
 
-Record: TypeAlias = tuple[int, str, int, str, str | None, bytes | None, str]
-"""A row of the table of passages: the `COLUMNS`."""
+Record: TypeAlias = tuple[int, str, int, str, str | bytes | None, str]
+"""A row of the table of passages: the `COLUMNS`; a sketch stands before its dates, see `_split`."""
 
-COLUMNS = "row, id, sum, metadata, dates, sketch, text"
-INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+COLUMNS = "row, id, sum, metadata, dates, text"
+INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _AT_ONCE = 500  # passages in one statement
 _MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
+_HEAD = 4  # bytes that tell how long a sketch is
 _GONE = -1  # in place of the position of a value
 _METADATA = msgspec.json.Decoder(dict[str, Any])
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -60,23 +61,34 @@ def sum_of(*texts: str | bytes | None) -> int:
 
 def record_of(row: int, passage: Passage) -> Record:
     """Return the columns of a passage."""
-    dates = dates_of(passage.metadata)
-    texts = to_json(passage.metadata), to_json(dates) if dates else None
-    parts = *texts, passage.sketch or None, passage.text
-    return row, passage.id, sum_of(passage.id, *parts), *parts
+    sketch, keys = passage.sketch, dates_of(passage.metadata)
+    dates: str | bytes | None = to_json(keys) if keys else None
+    if sketch:
+        dates = len(sketch).to_bytes(_HEAD, "little") + sketch + to_json(keys).encode()
+    texts = to_json(passage.metadata), dates, passage.text
+    return row, passage.id, sum_of(passage.id, *texts), *texts
+
+
+def _split(dates: str | bytes | None) -> tuple[bytes, list[str]]:
+    """Return a passage's sketch, and the keys of its metadata whose values are dates."""
+    if isinstance(dates, bytes):
+        end = _HEAD + int.from_bytes(dates[:_HEAD], "little")
+        return dates[_HEAD:end], json.loads(dates[end:])
+    return b"", json.loads(dates) if dates else []
 
 
 def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
     """Make a passage of its columns, after checking their sum."""
-    row, id_, sum_, metadata, dates, sketch, text = record
+    row, id_, sum_, metadata, dates, text = record
     try:
-        if check and sum_ != sum_of(id_, metadata, dates, sketch, text):
+        if check and sum_ != sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
-        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)), bytes(sketch or b""))
-        if dates:
-            restore_dates(passage.metadata, json.loads(dates))
+        sketch, keys = _split(dates) if dates else (b"", [])
+        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)), sketch)
+        if keys:
+            restore_dates(passage.metadata, keys)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -122,7 +134,7 @@ class _Column(Values):
                 codes[row] = 0
                 if (value := _VALUES.decode(metadata).get(key)) is None:
                     continue
-                is_date = bool(dates) and key in json.loads(dates)
+                is_date = bool(dates) and key in _split(dates)[1]
                 name = bytes(value) + b"date" * is_date
                 if name not in numbers:
                     numbers[name] = len(values)

@@ -23,14 +23,14 @@ from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.records import Living
 
-_FORMAT = 5
+_FORMAT = 4
 WAIT = 60.0
 """Seconds that a writer waits for others."""
 
 _SCHEMA = (
     # Texts last, so that reading ids and metadata does not read them.
     "CREATE TABLE passages (row INTEGER PRIMARY KEY, id TEXT NOT NULL, sum INTEGER NOT NULL, "
-    "metadata TEXT NOT NULL, dates TEXT, sketch BLOB, text TEXT NOT NULL)",
+    "metadata TEXT NOT NULL, dates TEXT, text TEXT NOT NULL)",
     "CREATE INDEX passages_by_id ON passages (id)",
     # Rows that were deleted or replaced. `at` is NULL once the text is gone, and `version` once no
     # segment has the row; then nothing needs it, and it goes, too.
