@@ -2,10 +2,12 @@
 
 import ast
 import importlib
+import json
 import re
 import string
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from functools import cache
@@ -16,11 +18,11 @@ import pytest
 import regex
 
 import uec_rag
-from tests.helpers import data_of
+from tests.helpers import bag_of_words, data_of
 from uec_rag import UEC, Retriever
 from uec_rag.advice.advisor import objects_in
-from uec_rag.base.errors import UnknownReading
-from uec_rag.base.text import LONGEST_ASKED, About, own_text
+from uec_rag.base.errors import UECWarning, UnknownReading
+from uec_rag.base.text import LONGEST_ASKED, About, own_text, questions_in
 from uec_rag.clarify import replies
 from uec_rag.clarify.readings import Reading
 from uec_rag.retrieval.query import LONGEST_QUERY
@@ -303,3 +305,41 @@ def test_a_filter_by_many_keys_reads_no_passages_again(filter):
     index.add(["The yard at last."], metadatas=[{"part": 3, "last": 1}])
     [found] = index.search(["the yard?"], filter={"last": 1})
     assert [passage.text for passage in found.passages] == ["The yard at last."]
+
+
+BESIDE = {
+    "lines": "who pays for this?\n" * 10 + "is it paid for?\n" * 300_000,
+    "different lines": "\n".join(f"who pays bill {number}?" for number in range(200_000)),
+    "a line": "word " * 1_000_000,
+    "a list": [f"who pays bill {number}?" for number in range(200_000)],
+    "names": ", ".join(f"bill {number}" for number in range(400_000)),
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+def test_megabytes_of_questions_cost_no_more_than_the_most_that_are_kept(beside):
+    """What is embedded, counted, stored and read with each hit, in characters."""
+    seen = []
+
+    def model(texts):
+        seen.extend(texts)
+        return bag_of_words(8, "few")(texts)
+
+    index = Retriever(UEC([model, "bm25"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UECWarning)
+        index.add(["The tenant pays.", "Bins are grey."], ["a", "b"], [{"questions": beside}, {}])
+    [passage] = index.get(["a"])
+    assert sum(map(len, seen)) < 3_000
+    assert len(json.dumps(passage.metadata)) + len(passage.counted) + len(passage.sketch) < 9_000
+    # Of a store of one's own, where nothing is left out, as much is looked at.
+    assert len("".join(questions_in({"questions": beside}))) < 3_000
+
+
+def test_long_questions_above_short_sections_make_no_large_index():
+    page = {"questions": [f"{'how much is it ' * 8}{number}?" for number in range(150)]}
+    index = Retriever(UEC(["bm25"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UECWarning)
+        index.add([f"Section {number}." for number in range(20)], metadatas=[page] * 20)
+    assert max(len(passage.counted) for passage in index.passages()) < 2_000

@@ -127,6 +127,62 @@ def handbooks(uec: UEC, folder: Path) -> Iterator[Asked]:
         yield from elements(uec, path, rows)
 
 
+def written(uec: UEC, folder: Path | None, *, has_questions: bool = True) -> Iterator[Asked]:
+    """Questions to passages with written ones: "written", like these, and beside the point.
+
+    They are of written/library.json and, of DATA, the handbooks. The set of each is its kind.
+
+    `has_questions`: whether the written ones stand beside their passages.
+    """
+    here = _read(TABLES.parent / "written" / "library.json")
+    sections = [
+        (f"# {row['title']}\n\n{row['text']}", {"title": row["title"]}, row)
+        for row in here["sections"]
+    ]
+    yield from _to_sections(uec, "library", sections, here["questions"], (), has_questions)
+    for path in sorted((folder / "handbooks").glob("*/") if folder else ()):
+        beside = {(row["source"], row["title"]): row for row in _read(path / "asked.json")}
+        sections = []
+        for passage in passages_of(read_folder(path / "docs")):
+            known = passage.metadata
+            key = known["source"], known.get("title") or known.get("document_title")
+            sections.append((passage.text, known, beside.get(key)))
+        pairs = [row for row in _read(path.parent / "pairs.json") if row["folder"] == path.name]
+        rows = [row for row in _read(path / "questions.json") if not row["history"]]
+        yield from _to_sections(uec, path.name, sections, pairs, rows, has_questions)
+
+
+def _to_sections(
+    uec: UEC,
+    corpus: str,
+    sections: Sequence[tuple[str, dict[str, Any], dict[str, Any] | None]],
+    pairs: Sequence[dict[str, Any]],
+    rows: Sequence[dict[str, Any]],
+    has_questions: bool,
+) -> Iterator[Asked]:
+    index, ids, metadatas = Retriever(uec), defaultdict[str, set[str]](set), list[dict[str, Any]]()
+    for at, (_, known, beside) in enumerate(sections):
+        lines = (
+            [*beside["questions"], ", ".join(beside["names"])] if beside and has_questions else []
+        )
+        metadatas.append({**known, "questions": lines})
+        for key in ("title", "document_title"):
+            ids[str(known.get(key))].add(str(at))
+    index.add([text for text, *_ in sections], [*map(str, range(len(sections)))], metadatas)
+    asked = [(row["kind"], row["q"], row["titles"] or ()) for row in rows]
+    for row in pairs:
+        titles = row.get("titles") or [row["title"]]
+        asked += [
+            (kind, row[kind], titles)
+            for kind in ("words", "paraphrase", "neighbour")
+            if kind in row
+        ]
+    for kind, question, titles in asked:
+        right = [] if kind == "neighbour" else [set().union(*(ids[title] for title in titles))]
+        wants = "abstain" if kind == "neighbour" else _OF_HANDBOOKS.get(kind, "answer")
+        yield Asked(kind, corpus, index, question, wants, right)
+
+
 def elements(uec: UEC, path: Path, rows: Sequence[dict[str, Any]]) -> Iterator[Asked]:
     """Single questions to headings and paragraphs apart, as some loaders give them."""
     texts, places = list[str](), defaultdict[str, set[str]](set)

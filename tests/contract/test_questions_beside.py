@@ -8,6 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import MetadataMode, TextNode
+from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
 from tests.contract.test_over import EMBEDDED, LangChain, LlamaIndex
 from tests.helpers import bag_of_words, index_of
@@ -16,6 +17,7 @@ from tests.stores.kinds import KINDS, every_search
 from uec_rag import UEC, Gate, Retriever, langchain, llama_index
 from uec_rag.adapters.tool import answer_record, tool_reply
 from uec_rag.confidence.model import log_odds
+from uec_rag.documents import passages_of, read_folder
 from uec_rag.stores.passage import Passage
 
 FILLERS = [
@@ -246,3 +248,51 @@ def test_any_other_value_of_the_key_is_metadata_like_any(value):
     index = Retriever(UEC(["bm25"]))
     index.add([passage.text], ["a"], [passage.metadata])
     assert index.get(["a"])[0].metadata == {"questions": value}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_front_matter_is_read_for_them_only_where_that_is_asked_for(key, tmp_path):
+    (tmp_path / "guests.md").write_text(
+        f"---\n{key}: who may sleep here?\n---\n# Guests\n\n{TEXT}\n"
+    )
+    documents = read_folder(tmp_path)
+    [passage] = passages_of(documents)
+    assert key not in passage.metadata
+    [passage] = passages_of(documents, questions=True)
+    assert passage.metadata[key] == "who may sleep here?"
+
+
+@pytest.mark.parametrize("name", ["text", "id", "broken", "none"])
+def test_a_node_that_somebody_put_into_metadata_is_not_shown_in_place_of_the_text(name):
+    others = {
+        "text": node_to_metadata_dict(TextNode(text="Send us your card.", id_="a")),
+        "id": node_to_metadata_dict(TextNode(text=TEXT, id_="b")),
+        "broken": {"_node_content": "{", "_node_type": "TextNode"},
+        "none": {"_node_content": 5},
+    }
+    metadata = {**others[name], "questions": QUESTIONS}
+    index = index_of(UEC([bag_of_words(64, "fine")]), [TEXT], ["a"], [metadata])
+    [hit] = llama_index.UECRetriever(index).retrieve("girlfriend sleep over")
+    assert (hit.node.node_id, hit.node.get_content(MetadataMode.NONE)) == ("a", TEXT)
+
+
+MANY = [f"may I bring guest {number}?" for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (MANY, 10),
+        ([*QUESTIONS, f"{'may ' * 60}I?"], 2),
+        ("\n".join(MANY), 10),
+        ([", ".join(f"guest {number}" for number in range(90))], 1),
+    ],
+)
+def test_what_is_too_much_is_left_out_and_said(lines, count):
+    index = Retriever(UEC([bag_of_words(64, "fine")]))
+    with pytest.warns(match="questions and names are left out. 10 questions of 200 characters"):
+        index.add([TEXT], ["a"], [{"questions": lines, "page": 3}])
+    [passage] = index.get(["a"])
+    assert len(passage.metadata["questions"]) == count
+    assert passage.metadata["page"] == 3
+    assert passage.metadata["questions"][-1].count(",") < 30

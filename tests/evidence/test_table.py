@@ -160,8 +160,8 @@ def test_a_first_hit_may_lack_what_a_follow_up_goes_on_to(goal, lacks):
 def test_more_of_what_speaks_against_an_answer_makes_it_no_likelier(values, place):
     more = [*values]
     more[place] = 1.0
-    (odds, meant), (fewer, less) = weigh(values), weigh(more)
-    assert fewer <= odds <= 0
+    (odds, meant), (other, less) = weigh(values), weigh(more)
+    assert (odds - other) * AGAINST[place].sign <= 0
     assert less <= meant <= 1
 
 

@@ -7,6 +7,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,6 +42,13 @@ _INLINE_TAG = regex.compile(
 _TITLED = frozenset([*TITLE_KEYS, *DOCUMENT_KEYS])
 QUESTION_KEYS = ("questions", "questions_this_excerpt_can_answer")
 """Metadata keys for what people ask or call a passage: ours, and that of LlamaIndex's extractor."""
+
+MOST_QUESTIONS, LONGEST_QUESTION, MOST_NAMES = 10, 200, 30
+"""Bounds of what stands beside a passage: questions, their characters, and everyday names."""
+
+_LOOKED_AT_BESIDE = 12_000  # characters, more than what is within these bounds
+_NAMES, _QUESTION_MARKS = regex.compile(r"\s*+[,;、，،]\s*+"), tuple("?？؟")
+_FEW_WORDS, _LONG_WORD = 5, 12  # words of a name; characters, where no space parts words
 
 MARKDOWN = (".md", ".markdown", ".mdx")
 """The suffixes of files in Markdown."""
@@ -234,7 +242,7 @@ def first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def questions_in(metadata: Mapping[str, Any]) -> list[str]:
-    r"""Return the questions and everyday names in metadata, each once.
+    r"""Return the questions and everyday names in metadata, each once, up to their bounds.
 
     They are a list of strings, or a string with a line for each; any other value is something else.
 
@@ -245,14 +253,71 @@ def questions_in(metadata: Mapping[str, Any]) -> list[str]:
     >>> questions_in({"questions_this_excerpt_can_answer": "1. May I?\n2. Who feeds it?"})
     ['May I?', 'Who feeds it?']
     """
+    return _within_bounds(_lines_beside(metadata, _LOOKED_AT_BESIDE))
+
+
+def bounded_questions(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], int]:
+    """Return metadata with its first questions and names, and how many lines are left out.
+
+    These are the questions beyond `MOST_QUESTIONS`, or of over `LONGEST_QUESTION` characters, and
+    the names beyond `MOST_NAMES`. The metadata is the same if there are none.
+
+    Examples
+    --------
+    >>> bounded_questions({"questions": ["May I?", "x" * 999], "n": 1})
+    ({'questions': ['May I?'], 'n': 1}, 1)
+    """
+    lines = [] if metadata.keys().isdisjoint(QUESTION_KEYS) else _lines_beside(metadata)
+    if (bounded := questions_in(metadata) if lines else lines) == lines:
+        return metadata, 0
+    key, *extras = (key for key in QUESTION_KEYS if key in metadata)
+    values = {name: bounded if name == key else value for name, value in metadata.items()}
+    rest = {name: value for name, value in values.items() if name not in extras}
+    return rest, len({*lines} - {*bounded})
+
+
+def _lines_beside(metadata: Mapping[str, Any], room: int = sys.maxsize) -> list[str]:
+    """Return what stands beside a text, each line once, of so many characters that are read."""
     lines = dict[str, None]()
     for key in QUESTION_KEYS:
         value = metadata.get(key)
-        texts = value if isinstance(value, list | tuple) else [value]
-        for text in texts:
-            if isinstance(text, str):
-                lines |= dict.fromkeys(_ITEM.sub("", line).strip() for line in text.splitlines())
+        for text in value[:room] if isinstance(value, list | tuple) else [value]:
+            if isinstance(text, str) and room > 0:
+                items = (_ITEM.sub("", line).strip() for line in text[:room].splitlines())
+                lines |= dict.fromkeys(items)
+                room -= len(text) + 1
     return [*filter(None, lines)]
+
+
+def _within_bounds(lines: Iterable[str]) -> list[str]:
+    """Return the first of lines beside a text, without those that are too long or too many."""
+    bounded, asks, names = list[str](), 0, 0
+    for line in lines:
+        if is_asked(line):
+            asks += len(line) <= LONGEST_QUESTION
+            bounded += [line] * (len(line) <= LONGEST_QUESTION and asks <= MOST_QUESTIONS)
+        else:
+            parts = _NAMES.split(line)
+            short = [part for part in parts if len(part) <= LONGEST_QUESTION][: MOST_NAMES - names]
+            names += len(short)
+            bounded += [line if len(short) == len(parts) else ", ".join(short)] * bool(short)
+    return bounded
+
+
+def is_asked(line: str) -> bool:
+    """Return whether a line beside a text is a question, and not everyday names.
+
+    Without a question mark, a few words are a name, and so is each between commas.
+
+    Examples
+    --------
+    >>> [is_asked(text) for text in ("may I keep a cat", "cats, my dogs", "house rules", "pets?")]
+    [True, False, False, True]
+    """
+    sizes = [len(split_words(part)) for part in _NAMES.split(line)]
+    limit = _FEW_WORDS if sizes[1:] else _FEW_WORDS - 2
+    is_long = sizes == [1] and len(line) > _LONG_WORD and HAS_SPACELESS.search(line) is not None
+    return line.endswith(_QUESTION_MARKS) or max(sizes) > limit or is_long
 
 
 @lru_cache(4096)

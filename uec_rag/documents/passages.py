@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import regex
 
-from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS, mentions
+from uec_rag.base.text import DOCUMENT_KEYS, QUESTION_KEYS, SOURCE_KEYS, TITLE_KEYS, mentions
 from uec_rag.documents.document import Document, Section
 from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.documents.plain_text import has_words, split_text
@@ -53,7 +53,9 @@ _OURS = re.compile(
 _OF_PROGRAMS = re.compile(rf"{_OURS.pattern.replace('|page|', '|')}|questions|_.*")
 
 
-def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
+def passages_of(
+    documents: Iterable[Document], *, size: int = CHUNK_SIZE, questions: bool = False
+) -> list[Passage]:
     """Split documents into passages that do not span headings.
 
     A passage ends at the end of a paragraph if possible, else of a line, else of a word.
@@ -65,6 +67,9 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
     size : int
         Maximum length of a passage, in characters, without its heading and without what is repeated
         if a block of code in Markdown is split: its first and its last line.
+    questions : bool
+        Whether `questions` in the front matter of a file stand beside each of its passages, which
+        are then found by them: only if you trust whoever writes the files.
 
     Returns
     -------
@@ -94,15 +99,16 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         if (source := document.source) in sources:
             raise ValueError(f"documents: expected different sources, got {source!r} twice")
         sources.add(source)
-        passages += _passages(document, size)
+        passages += _passages(document, size, () if questions else QUESTION_KEYS)
     return passages
 
 
-def _passages(document: Document, size: int) -> Iterator[Passage]:
+def _passages(document: Document, size: int, ignored: Sequence[str]) -> Iterator[Passage]:
     suffix = PurePath(document.source).suffix.lower()
     name = document.title or file_name(document.source)
     headings, has_text = document.headings, {section.path for section in document.sections}
-    of_file = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
+    pairs = document.metadata.items()
+    of_file = {k: v for k, v in pairs if k not in ignored and not _OURS.fullmatch(k)}
     chunks = [(part, *chunk) for part in document.sections for chunk in _split(part, suffix, size)]
     anchors = _anchors(section for section, *_ in chunks)
     for (section, chunk, start), mark in zip(chunks, anchors, strict=True):

@@ -208,12 +208,17 @@ class UEC:
         role: Role,
         *,
         words: Sequence[str] | None = None,
+        questions: Sequence[str] = (),
+        mix: Callable[[Sequence[Encoded]], Sequence[Encoded]] | None = None,
         show_progress: bool | None = None,
     ) -> list[Gaussian]:
         """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
 
         The shared space is one block, whose Gaussians are those of `embed`. An encoder of words
         embeds `words` in place of the texts, if given; a model, each different text once.
+
+        Behind the texts, models encode `questions` as queries, and services in the same call, in
+        the role of the texts. `mix` makes encodings of the texts of those of both.
 
         If one of several models may wait for a service, they work in threads; of questions, if
         several may, since a thread takes longer than a question. Words alone need none.
@@ -223,23 +228,30 @@ class UEC:
             self._warned = True
             warn(_PLAIN)
 
-        distinct = [*dict.fromkeys(checked)]
-        rows = {text: row for row, text in enumerate(distinct)}
+        queries = prepare_texts(questions, "query") if questions else []
 
-        def encode(encoder: Encoder) -> Encoded:
+        def encode(encoder: Encoder, of_queries: Sequence[str] = queries) -> Encoded:
             if isinstance(encoder, TermEncoder):
                 return encode_texts(encoder, words or checked, role, show_progress)
+            if of_queries and not getattr(encoder, "waits", False):
+                of_all = encode_texts(encoder, of_queries, "query", show_progress)
+                return Encoded.join([encode(encoder, ()), of_all])
+            inputs = [*checked, *of_queries]
+            distinct = [*dict.fromkeys(inputs)]
             encoded = encode_texts(encoder, distinct, role, show_progress)
-            is_whole = len(distinct) == len(checked)
-            return encoded if is_whole else encoded[[rows[text] for text in checked]]
+            rows = {text: row for row, text in enumerate(distinct)}
+            is_whole = len(distinct) == len(inputs)
+            return encoded if is_whole else encoded[[rows[text] for text in inputs]]
 
         models = [encoder for encoder in encoders if not isinstance(encoder, TermEncoder)]
         waiting = [encoder for encoder in models if getattr(encoder, "waits", False)]
         if len(models) < 2 or len(waiting) <= (role == "query"):
-            return fitted.gaussians([*map(encode, encoders)])
-        with ThreadPoolExecutor(len(encoders)) as pool:
-            tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
-            return fitted.gaussians([task.result() for task in tasks])
+            parts: Sequence[Encoded] = [*map(encode, encoders)]
+        else:
+            with ThreadPoolExecutor(len(encoders)) as pool:
+                tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
+                parts = [task.result() for task in tasks]
+        return fitted.gaussians(parts if mix is None else mix(parts))
 
     def without(self, name: str) -> Self | None:
         """Return a copy in which an encoder that failed says nothing; None if none else is left."""

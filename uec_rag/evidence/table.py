@@ -30,6 +30,7 @@ from uec_rag.clarify.outline import Node
 from uec_rag.confidence.model import JUDGED, UNLIKELY, WORDS
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
+from uec_rag.evidence.asked import Asked
 from uec_rag.evidence.family import are_statements
 from uec_rag.evidence.words import Words
 
@@ -48,12 +49,18 @@ class Comparison:
         By how much the first hit is nearer than the second, as a share of its similarity.
     unheard : tuple of str
         The names of the question that no passage has, see `uec_rag.evidence.absence`.
+    likeness : Asked or None
+        The question compared with those that were written for the hits; None if there are none.
+    same : float
+        Whether what was written for one of the first hits is the same question, see `sameness`.
     """
 
     words: Words
     logits: FloatArray
     gap: float = 1.0
     unheard: tuple[str, ...] = ()
+    likeness: Asked | None = None
+    same: float = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -249,6 +256,28 @@ def replaces(comparison: Comparison) -> float:
     shared = words.content.keys() & words.bags[0][0] if missing else set()
     rivals = (table.keys() for table in words.tables[1:JUDGED])
     return float(any(missing & rival and shared - rival for rival in rivals))
+
+
+@row(
+    *("answer", 1, "asked", "written"),
+    "written for one of the first hits: the same question, {value:.0%}",
+)
+def asked(comparison: Comparison) -> float:
+    """Return whether what was written for one of the first hits is the same question."""
+    return comparison.same
+
+
+def sameness(likeness: Asked) -> float:
+    """Return whether what was written for one of the first hits is the same question, 0 to 1.
+
+    It is if it is alike, as no question of another hit is, and has the content of what is asked;
+    and if the text of that hit may be an answer by itself.
+    """
+    learned, share = weights(), 1.0
+    for name in ("alike", "ahead", "covered"):
+        start, end = learned[f"{name}_least"], learned[f"{name}_most"]
+        share *= min(max((getattr(likeness, name) - start) / (end - start), 0.0), 1.0)
+    return share if share and likeness.is_sound else 0.0
 
 
 @row(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,9 +13,13 @@ from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.encoders.calls import patiently
 from uec_rag.ensemble.convolution import block_scales
+from uec_rag.ensemble.sketches import encode_with_questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Searched
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, with_questions
+
+Key: TypeAlias = tuple[str, ...]
+"""What models see of a passage: its text, and the questions beside it."""
 
 
 def encode_additions(
@@ -23,10 +29,11 @@ def encode_additions(
     *,
     text_of: Callable[[Passage], str] | None = None,
     show_progress: bool | None = None,
-) -> Gaussian:
+) -> tuple[list[Passage], Gaussian]:
     """Encode passages for a store, where models see each different text that is not there once.
 
-    Words are counted again, since they are also those of titles and sources in the metadata.
+    So do they see the questions beside a text. Words are counted again, since they are also those
+    of titles and sources in the metadata.
 
     Parameters
     ----------
@@ -35,47 +42,80 @@ def encode_additions(
     store : Searched
     passages : sequence of n Passage
     text_of : callable(passage) -> str, optional
-        Returns what models and words see of a passage, if it is not `searched` and `counted`.
+        Returns what models and words see of a passage, besides its questions, if it is not `headed`
+        and `counted`.
     show_progress : bool, optional
         As in `UEC.encode`, as are the errors.
 
     Returns
     -------
-    Gaussian
+    passages : list of n Passage
+        The same, with sketches of their questions.
+    gaussians : Gaussian
         n Gaussians, as `Store.add` takes them.
     """
-    see = text_of or attrgetter("searched")
-    texts = [see(passage) for passage in passages]
-    words = texts if text_of is not None else [passage.counted for passage in passages]
-    rows, stored = _stored(uec, store, passages, see)
-    misses = [at for at, text in enumerate(texts) if text not in rows]
-    hits = [at for at, text in enumerate(texts) if text in rows]
-    parts = list[Gaussian]()
+    see = text_of or attrgetter("headed")
+    words = [with_questions(p.metadata, see(p)) if text_of else p.counted for p in passages]
+    keys, twins, stored = _stored(uec, store, passages, see)
+    misses = [at for at, key in enumerate(keys) if key not in twins]
+    hits = [at for at, key in enumerate(keys) if key in twins]
+    parts, sketches = list[Gaussian](), list[bytes]()
     if misses or not hits:
-        inputs, of_words = [texts[at] for at in misses], [words[at] for at in misses]
+        of_words = [words[at] for at in misses]
         with patiently():
-            encoded = uec.encode(inputs, "passage", words=of_words, show_progress=show_progress)
+            encoded, sketches = _encode(
+                uec, [keys[at] for at in misses], of_words, show_progress=show_progress
+            )
         parts.append(uec.fitted.combine_as(encoded, "passage"))
     if hits and stored is not None:
-        gaussians = stored[[rows[texts[at]] for at in hits]]
-        parts.append(gaussians.with_terms(_terms(uec, [words[at] for at in hits])))
-    return parts[0] if len(parts) == 1 else Gaussian.join(parts)[np.argsort([*misses, *hits])]
+        rows, of_twins = zip(*(twins[keys[at]] for at in hits), strict=True)
+        parts.append(stored[[*rows]].with_terms(_terms(uec, [words[at] for at in hits])))
+        sketches += of_twins
+    order = np.argsort([*misses, *hits])
+    gaussians = parts[0] if len(parts) == 1 else Gaussian.join(parts)[order]
+    drawn = [sketches[at] for at in order.tolist()]
+    pairs = zip(passages, drawn, strict=True)
+    return [
+        p if p.sketch == drawing else replace(p, sketch=drawing) for p, drawing in pairs
+    ], gaussians
+
+
+def _encode(
+    uec: UEC, keys: Sequence[Key], words: Sequence[str], *, show_progress: bool | None
+) -> tuple[list[Gaussian], list[bytes]]:
+    """Encode different texts with their questions; sketches are b"" where there are none.
+
+    In the shared space, where an encoder has no vectors of its own, these are of the same text.
+    """
+    if uec.fitted.is_direct and any(questions for _, *questions in keys):
+        heads, tails = [text for text, *_ in keys], [questions for _, *questions in keys]
+        return encode_with_questions(uec, heads, tails, words, show_progress=show_progress)
+    texts = ["\n\n".join(filter(None, [text, "\n".join(questions)])) for text, *questions in keys]
+    parts = uec.encode(texts, "passage", words=words, show_progress=show_progress)
+    return parts, [b""] * len(keys)
 
 
 def _stored(
     uec: UEC, store: Searched, passages: Sequence[Passage], see: Callable[[Passage], str]
-) -> tuple[dict[str, int], Gaussian | None]:
-    """Return which texts a store has, with their rows among the Gaussians that it has of them."""
+) -> tuple[list[Key], dict[Key, tuple[int, bytes]], Gaussian | None]:
+    """Return what models see of passages; which of it a store has, its rows and sketches."""
+    keys = [(see(passage), *passage.seen_beside) for passage in passages]
     if all(isinstance(encoder, TermEncoder) for encoder in uec.encoders):
-        return {}, None
-    view, texts = store.snapshot(), {*map(see, passages)}
-    ids = {text: twin.id for twin in view.twins(passages) if (text := see(twin)) in texts}
-    if not ids:
-        return {}, None
+        return keys, {}, None
+    view, different = store.snapshot(), {*keys}
+    twins = {
+        key: twin
+        for twin in view.twins(passages)
+        if (key := (see(twin), *twin.seen_beside)) in different
+    }
+    if not twins:
+        return keys, {}, None
     try:
-        return {text: row for row, text in enumerate(ids)}, view.vectors([*ids.values()])
+        vectors = view.vectors([twin.id for twin in twins.values()])
     except KeyError:  # in a store elsewhere, it was deleted meanwhile
-        return {}, None
+        return keys, {}, None
+    rows = {key: (row, twin.sketch) for row, (key, twin) in enumerate(twins.items())}
+    return keys, rows, vectors
 
 
 def _terms(uec: UEC, words: Sequence[str]) -> list[Terms]:

@@ -319,9 +319,10 @@ class Retriever:
         while True:
             uec = self.uec
             try:
-                gaussians = self.encode(batch, show_progress=show_progress)
+                encoded, gaussians = self.encode(batch, show_progress=show_progress)
             except NoDirection as error:
-                row = next((at for at, p in enumerate(passages) if p.searched == error.text), None)
+                inputs = [(p.headed, *p.seen_beside) for p in passages]
+                row = next((at for at, texts in enumerate(inputs) if error.text in texts), None)
                 raise ValueError(
                     f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
                 ) from error
@@ -335,10 +336,12 @@ class Retriever:
                 with self._first_fit.swapping:
                     is_same = self.uec is uec  # else it was fitted meanwhile
                 if is_same:
-                    self.add_gaussians(batch, gaussians)
+                    self.add_gaussians(encoded, gaussians)
                     return [passage.id for passage in passages]
 
-    def encode(self, passages: Sequence[Passage], *, show_progress: bool | None = None) -> Gaussian:
+    def encode(
+        self, passages: Sequence[Passage], *, show_progress: bool | None = None
+    ) -> tuple[list[Passage], Gaussian]:
         """Encode passages for `add_gaussians`, of which models see each new text once.
 
         What services embedded before another of their calls failed is kept until these passages

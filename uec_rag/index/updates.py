@@ -124,19 +124,19 @@ def replace_files(
     passages = make_passages(
         [p.text for p in drafts], [p.id for p in drafts], [p.metadata for p in drafts]
     )
-    passages, gaussians, refusals = _encode(retriever, passages)
+    passages, encoded, refusals = _encode(retriever, passages)
     ids = {p.id for p in passages}
     outdated = [p.id for p in before if p.id not in ids and file_of(p) not in refusals]
     with retriever.changing():
-        if gaussians is not None:
-            retriever.add_gaussians(passages, gaussians)
+        if encoded is not None:
+            retriever.add_gaussians(*encoded)
         retriever.delete(outdated)
     return len(passages)
 
 
 def _encode(
     retriever: Retriever, passages: list[Passage]
-) -> tuple[list[Passage], Gaussian | None, set[str | None]]:
+) -> tuple[list[Passage], tuple[list[Passage], Gaussian] | None, set[str | None]]:
     """Encode passages, but for those of files of which a service refuses a text.
 
     Returns the passages, what is encoded, and the files that are left out; a warning names each.

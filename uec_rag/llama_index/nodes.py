@@ -40,7 +40,7 @@ from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.results import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
-from uec_rag.stores.passage import Passage, make_passages, with_questions
+from uec_rag.stores.passage import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
 
@@ -72,19 +72,23 @@ def _content(node: BaseNode, hidden: Sequence[str]) -> str:
 
 def embedded_text(passage: Passage) -> str:
     """Return the text of a passage's node as LlamaIndex embeds it, where it has questions, too."""
-    if not questions_in(passage.metadata):
-        return passage.text
-    node = metadata_dict_to_node(passage.metadata)
-    return node.get_content(metadata_mode=MetadataMode.EMBED)
+    node = _own_node(passage) if questions_in(passage.metadata) else None
+    return passage.text if node is None else node.get_content(metadata_mode=MetadataMode.EMBED)
 
 
-def searched_text(passage: Passage) -> str:
-    """Return the embedded text of a passage's node with its questions, also where they are hidden.
+def _own_node(passage: Passage) -> BaseNode | None:
+    """Return the node in a passage's metadata; None unless it is of its id and its text.
 
-    An embedding that an index of LlamaIndex has for its nodes does not encode it again.
+    Whoever writes metadata may have put another one there, or what is none.
     """
-    text = embedded_text(passage)
-    return text if text != passage.text else with_questions(passage.metadata, text)
+    if not isinstance(passage.metadata.get("_node_content"), str):
+        return None
+    try:
+        node = metadata_dict_to_node(passage.metadata)
+        text = _content(node, [*node.excluded_embed_metadata_keys, *QUESTION_KEYS])
+    except Exception:
+        return None
+    return node if (node.node_id, text) == (passage.id, passage.text) else None
 
 
 def with_text(nodes: Sequence[_N]) -> list[_N]:
@@ -108,8 +112,7 @@ def node_of(passage: Passage) -> BaseNode:
 
     Metadata by which an index keeps track of its files are hidden from models.
     """
-    if "_node_content" in passage.metadata:
-        node = metadata_dict_to_node(passage.metadata)
+    if (node := _own_node(passage)) is not None:
         node.metadata = own_metadata(node.metadata)
         return node
     hidden = sorted(BOOKKEEPING.union(QUESTION_KEYS) & passage.metadata.keys())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Self, TypeAlias
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -31,7 +32,6 @@ from uec_rag.llama_index.nodes import (
     node_of,
     passage_filter,
     passages_of,
-    searched_text,
     tenant_filter,
     with_text,
 )
@@ -232,8 +232,9 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         self.index._check_own(passages)
         # What LlamaIndex had embedded by `UECEmbedding` is in the cache.
         uec = self.index.uec.with_cache()
-        gaussians = encode_additions(uec, self.index.store, passages, text_of=searched_text)
-        self.index.add_gaussians(passages, gaussians)
+        self.index.add_gaussians(
+            *encode_additions(uec, self.index.store, passages, text_of=attrgetter("text"))
+        )
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:

@@ -32,6 +32,7 @@ from uec_rag.base.text import FUNCTION_WORDS, QUESTION_KEYS, own_text, telling_w
 from uec_rag.clarify.outline import CLARIFY_FROM, Node, Outline, underspecified
 from uec_rag.clarify.outline import features as clarity
 from uec_rag.confidence.model import (
+    JUDGED,
     NEAREST,
     READ,
     SURE,
@@ -42,11 +43,13 @@ from uec_rag.confidence.model import (
     features,
     shipped_model,
 )
+from uec_rag.ensemble import sketches
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.evidence.absence import unheard_names
+from uec_rag.evidence.asked import LIKENED, Asked
 from uec_rag.evidence.family import family_of
-from uec_rag.evidence.table import OF_HITS, Comparison, Openness, weigh, weigh_open
+from uec_rag.evidence.table import OF_HITS, Comparison, Openness, sameness, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
 from uec_rag.evidence.words import Rarity, Words, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -531,9 +534,11 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
             # The mean of several texts is shorter, which lowers all similarities to it, and the
             # confidence model was fitted on single texts.
             to_hits = to_hits / _mean_lengths(block, row)[:, None]
+        likeness = None
         if of_words.tables_beside:  # the text itself is to answer, by which confidence was learned
             to_hits, shares = to_hits.copy(), np.array(of_words.own_shares, dtype=np.float32)
             to_hits[by_words, : len(shares)] *= shares
+            likeness = _compare_written(block, row, to_hits, ~by_words)
         if to_hits is not before:
             weights = (block.coefficients[row] * fitted.weights)[:, None]
             mu = mu + (weights * (to_hits - before)).sum(axis=0)
@@ -542,7 +547,8 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, names = logits[row] / model.temperature, unheard_names(of_words)
-        comparison = Comparison(of_words, scaled, gap, names)
+        same = 0.0 if likeness is None or model.standardised else sameness(likeness)
+        comparison = Comparison(of_words, scaled, gap, names, likeness, same)
         comparisons.append(comparison)
         evidence.append([])
         for piece in OF_HITS:
@@ -560,6 +566,31 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
         np.array(chances, dtype=np.float32),
     )
     return computed, comparisons, evidence
+
+
+def _compare_written(
+    block: Block, row: int, to_hits: FloatArray, are_vectors: NDArray[np.bool_]
+) -> Asked | None:
+    """Compare a question with those written for its first hits; None if no hit has a sketch.
+
+    `to_hits`: its cosines to them by each encoder; those to the vectors of passages are replaced by
+    those to their texts.
+    """
+    words = block.words[row]
+    drawings = [hit.sketch for hit in words.hits[:LIKENED]]
+    if not any(drawings):
+        return None
+    means = [part.mean[row] for part in block.parts if not part.terms]
+    vectors = [mean / (np.linalg.norm(mean) or np.float32(1)) for mean in means]
+    likenesses = sketches.read(drawings, vectors, to_hits[are_vectors, : len(drawings)])
+    before = to_hits[:, : len(drawings)].copy()
+    for at, of_hit in enumerate(likenesses):
+        if of_hit is not None:
+            to_hits[are_vectors, at] = of_hit.text
+    if block.phrasings[row].turns:  # which are near to more of what is written, beyond these, too
+        to_hits[:, len(drawings) :] += (to_hits[:, : len(drawings)] - before).mean(axis=1)[:, None]
+    texts = to_hits[are_vectors, : len(drawings)].mean(axis=0)
+    return Asked(words, likenesses, texts) if any(likenesses[:JUDGED]) else None
 
 
 def _competing(block: Block, logits: Sequence[FloatArray]) -> FloatArray | None:

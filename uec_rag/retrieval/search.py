@@ -39,7 +39,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.ensemble.uec import UEC
 from uec_rag.evidence.absence import absentees
-from uec_rag.evidence.table import OPEN, Explanation
+from uec_rag.evidence.table import OPEN, Explanation, weights
 from uec_rag.questions.languages import Code, function_words, sentence
 from uec_rag.questions.phrasing import HALVES, Phrasing
 from uec_rag.retrieval.diversity import diversify
@@ -448,7 +448,10 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     may_abstain = sure < 1 - UNLIKELY and not lacks_name  # to look for them takes time
     closest = closest_sections(node, MOST_CLOSEST) if may_abstain else []
     is_exact = 0 < size <= ranking.block.size  # an engine may not know its size
-    offered = meanings if unsaid >= method.clarify_from else ()
+    # What is near by its question alone may be the answer, and is handed over.
+    floor = PLAUSIBLE if ranking.words.tables_beside and _is_near_by_questions(ranking) else 0.0
+    is_by_questions = probabilities.in_corpus[0] < floor
+    offered = meanings if unsaid >= method.clarify_from and not is_by_questions else ()
     family = family_in(ranking, is_read=is_read)
     relevance = spread_to_hits(probabilities, ranking.numbers, ranking.mu)
     if offered:  # they may have taken the place of hits that confidence counts on
@@ -460,13 +463,14 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     is_counted = is_exact and size == ranking.words.size and not is_told
     unheard = ranking.comparison.unheard if ranking.words.are_all else ()
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
-    # What is near by its question alone may be the answer, and is handed over.
-    has_questions = bool(ranking.words.tables_beside)
-    floor = PLAUSIBLE if has_questions and ranking.words.near_by_questions else 0.0
-    in_corpus = max(float(probabilities.in_corpus[0]), floor)
+    in_corpus, at_k = (
+        max(float(probabilities.in_corpus[0]), floor),
+        probabilities.confidence_at_k[0],
+    )
+    at_k = np.maximum(at_k, np.where(np.arange(1, len(at_k) + 1) < JUDGED, at_k, np.float32(floor)))
     evidence = Evidence(
         readings=tuple(meanings),
-        confidence=sure,
+        confidence=max(sure, floor),
         in_corpus=in_corpus,
         underspecified=unsaid,
         unfamiliar=ranking.block.unfamiliar[ranking.row][0],
@@ -491,11 +495,18 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         method.fitted.weights_by_name(coefficients),
         coefficients,
         hits_at(ranking, places, relevance),
-        probabilities.confidence_at_k[0],
+        at_k,
         exact=is_exact,
         alike=alike,
         explanation=explain(ranking, in_corpus),
     )
+
+
+def _is_near_by_questions(ranking: Ranking) -> bool:
+    """Return whether a first hit is near a question by the words or the vectors of those beside."""
+    likeness = ranking.comparison.likeness
+    is_alike = likeness is not None and likeness.alike >= weights()["alike_near"]
+    return is_alike or ranking.words.near_by_questions
 
 
 def places_of(

@@ -12,12 +12,25 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_list, check_texts, check_type
+from uec_rag.base.checks import as_list, check_texts, check_type, pluralize
+from uec_rag.base.errors import warn
 from uec_rag.base.records import cached_property
-from uec_rag.base.text import SOURCE_KEYS, About, first_value, questions_in, with_headings
+from uec_rag.base.text import (
+    LONGEST_QUESTION,
+    MOST_NAMES,
+    MOST_QUESTIONS,
+    SOURCE_KEYS,
+    About,
+    bounded_questions,
+    first_value,
+    is_asked,
+    questions_in,
+    with_headings,
+)
 from uec_rag.stores.metadata import check_stored_text, normalise
 
 _LONG = 1500  # characters, which are fewer than 512 tokens
+_FEW = 40  # characters of names that are worth their time; words find a passage by all
 
 
 @dataclass(frozen=True)
@@ -30,11 +43,14 @@ class Passage:
     text : str
     metadata : dict
         Further data on the passage.
+    sketch : bytes
+        What is known of the vectors of its questions, see `uec_rag.ensemble.sketches`.
     """
 
     id: str
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
+    sketch: bytes = field(default=b"", compare=False, repr=False)
 
     @cached_property
     def about(self) -> About:
@@ -56,6 +72,12 @@ class Passage:
     def searched(self) -> str:
         """The text that models encode: with the questions and names that stand beside it."""
         return with_questions(self.metadata, self.headed)
+
+    @property
+    def seen_beside(self) -> list[str]:
+        """What models encode of what stands beside it: its questions, and names if they are few."""
+        lines = questions_in(self.metadata)
+        return [line for line in lines if len(line) <= _FEW or is_asked(line)] or lines
 
     @property
     def counted(self) -> str:
@@ -83,7 +105,7 @@ def with_questions(metadata: Mapping[str, Any], text: str) -> str:
 
 def copy_passage(passage: Passage) -> Passage:
     """Copy a passage, with all of its metadata."""
-    copied = Passage(passage.id, passage.text, copy_value(passage.metadata))
+    copied = Passage(passage.id, passage.text, copy_value(passage.metadata), passage.sketch)
     copied.__dict__["about"] = passage.about  # which took some time
     return copied
 
@@ -197,4 +219,11 @@ def check_passage(passage: Passage, subject: str = "") -> Passage:
         raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
     check_stored_text(text, f"text of {name!r}: {text!r:.60}")
     check_type(passage.metadata, Mapping, subject, "a mapping")
-    return Passage(name, text, Checked(normalise(passage.metadata, subject)))
+    metadata, surplus = bounded_questions(passage.metadata)
+    if surplus:
+        warn(
+            f"{subject}: {pluralize(surplus, 'line')} of its questions and names are left out. "
+            f"{MOST_QUESTIONS} questions of {LONGEST_QUESTION} characters and {MOST_NAMES} names "
+            "stand beside a text at most."
+        )
+    return Passage(name, text, Checked(normalise(metadata, subject)), passage.sketch)

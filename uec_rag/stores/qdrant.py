@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -46,7 +47,13 @@ CANDIDATES = 256
 
 _METADATA = "uec_rag"  # key of ours in a collection's metadata
 _MEAN, _SCALES, _VALUES = "mean", "scales", "values"
-_PASSAGE = ["id", "text", "metadata", "dates"]  # what is read of a point without its vectors
+_PASSAGE = [
+    "id",
+    "text",
+    "metadata",
+    "dates",
+    "sketch",
+]  # what is read of a point without its vectors
 _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _MANY_TEXTS = 16  # of a filter's list, that are asked for as one condition; 2,000 took a minute
@@ -522,6 +529,7 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             "text": passage.text,
             "metadata": json.dumps(passage.metadata),  # Qdrant would change some floats
             "dates": kinds_of_texts(passage.metadata),
+            **({"sketch": b64encode(passage.sketch).decode()} if passage.sketch else {}),
             _VALUES: {
                 key: items if isinstance(value, list) else items[0]
                 for key, value in passage.metadata.items()
@@ -548,7 +556,8 @@ def _plain_items(value: object) -> list[str | float]:
 def _passage_of(point: Any) -> Passage:  # noqa: ANN401
     """Rebuild the passage of a point."""
     payload = point.payload
-    passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
+    sketch = b64decode(payload.get("sketch", ""))
+    passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]), sketch)
     restore_kinds(passage.metadata, payload["dates"])
     return passage
 

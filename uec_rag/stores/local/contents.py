@@ -31,8 +31,8 @@ from uec_rag.stores.local.view import State, Texts, View
 from uec_rag.stores.metadata import kinds_of_texts, restore_kinds
 from uec_rag.stores.passage import Checked, Passage
 
-Record: TypeAlias = tuple[int, str, int, str, str | None, str]
-"""A row of the table of passages: the `COLUMNS`."""
+Record: TypeAlias = tuple[int, str, int, str, str | bytes | None, str]
+"""A row of the table of passages: the `COLUMNS`; a sketch stands before its dates, see `_split`."""
 
 COLUMNS = "row, id, sum, metadata, dates, text"
 INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
@@ -40,6 +40,7 @@ _AT_ONCE = 500  # passages in one statement
 _MOST_COLUMNS = 128  # metadata keys of filters whose values are kept; requests may name any number
 _READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
+_HEAD = 4  # bytes that tell how long a sketch is
 _GONE = -1  # in place of the position of a value
 _METADATA = msgspec.json.Decoder(dict[str, Any])
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -60,9 +61,20 @@ def sum_of(*texts: str | bytes | None) -> int:
 
 def record_of(row: int, passage: Passage) -> Record:
     """Return the columns of a passage."""
-    kinds = kinds_of_texts(passage.metadata)
-    texts = to_json(passage.metadata), to_json(kinds) if kinds else None, passage.text
+    sketch, names = passage.sketch, kinds_of_texts(passage.metadata)
+    kinds: str | bytes | None = to_json(names) if names else None
+    if sketch:
+        kinds = len(sketch).to_bytes(_HEAD, "little") + sketch + to_json(names).encode()
+    texts = to_json(passage.metadata), kinds, passage.text
     return row, passage.id, sum_of(passage.id, *texts), *texts
+
+
+def _split(kinds: str | bytes) -> tuple[bytes, list[str | list[str]]]:
+    """Return a passage's sketch, and the kinds of values of its metadata."""
+    if isinstance(kinds, bytes):
+        end = _HEAD + int.from_bytes(kinds[:_HEAD], "little")
+        return kinds[_HEAD:end], json.loads(kinds[end:])
+    return b"", json.loads(kinds)
 
 
 def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
@@ -73,9 +85,10 @@ def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
             raise ValueError("its checksum differs")
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
-        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
-        if kinds:
-            restore_kinds(passage.metadata, json.loads(kinds))
+        sketch, names = _split(kinds) if kinds else (b"", [])
+        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)), sketch)
+        if names:
+            restore_kinds(passage.metadata, names)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -133,7 +146,7 @@ class _Column(Values):
                 name, metadata = bytes(value), {key: None}
                 if kinds or name not in numbers:
                     metadata[key] = msgspec.json.decode(value)
-                    restore_kinds(metadata, json.loads(kinds) if kinds else (), key)
+                    restore_kinds(metadata, _split(kinds)[1] if kinds else (), key)
                     name += getattr(metadata[key], "kind", "").encode()
                 if name not in numbers:
                     numbers[name] = len(values)
