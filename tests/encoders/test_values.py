@@ -4,7 +4,7 @@ import pytest
 
 from uec_rag.encoders.lexical import split_words
 from uec_rag.encoders.writing import in_one_form
-from uec_rag.evidence.words import as_written
+from uec_rag.evidence.absence import as_written
 
 
 @pytest.mark.parametrize(

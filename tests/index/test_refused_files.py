@@ -10,7 +10,7 @@ from uec_rag.base.errors import EncoderFailed, UECWarning
 from uec_rag.documents import read_folder
 from uec_rag.index.updates import replace_files
 
-MOST = 3_000  # characters that the service reads
+MOST = 500  # characters that the service reads
 
 
 class Service:
@@ -32,18 +32,16 @@ def folder(tmp_path):
     return tmp_path
 
 
-def asking_much(passages):
-    """Adds questions longer than the service reads to one file."""
-    for passage in passages:
-        if passage.metadata["source"] == "3.md":
-            passage.metadata["questions"] = [f"Who is guest {number}?" for number in range(400)]
+def write_more_than_is_read(folder):
+    (folder / "3.md").write_text("# Hut 3\n\n" + "The hut is closed. " * 40 + "\n")
 
 
 def test_it_is_left_out_and_named_and_nothing_is_embedded_twice(folder):
     service = Service()
     index = Retriever(UEC([service, "bm25"]))
+    write_more_than_is_read(folder)
     with pytest.warns(UECWarning, match=r"The file '3\.md' is left out"):
-        count = replace_files(index, read_folder(folder), prepare=asking_much)
+        count = replace_files(index, read_folder(folder))
     assert (count, {p.metadata["source"] for p in index.passages()}) == (
         5,
         {f"{number}.md" for number in (0, 1, 2, 4, 5)},
@@ -54,9 +52,9 @@ def test_it_is_left_out_and_named_and_nothing_is_embedded_twice(folder):
 def test_what_the_index_had_of_it_stays(folder):
     index = Retriever(UEC([Service(), "bm25"]))
     replace_files(index, read_folder(folder))
-    (folder / "3.md").write_text("# Hut 3\n\nThe hut 3 is closed.\n")
+    write_more_than_is_read(folder)
     with pytest.warns(UECWarning, match=r"'3\.md'"):
-        replace_files(index, read_folder(folder), prepare=asking_much)
+        replace_files(index, read_folder(folder))
     assert "5 beds" in json.dumps([p.text for p in index.passages()])
 
 

@@ -78,7 +78,7 @@ def chat_advisor(model: Runnable[Any, Any], template: str = PROMPT) -> Advisor:
     --------
     >>> from langchain_core.language_models import FakeListChatModel
     >>> advisor = chat_advisor(FakeListChatModel(responses=['{"verdict": "answer"}']))
-    >>> advisor("What purrs?", ["Cats purr."])
+    >>> advisor("What purrs?", ["Cats purr."]).content
     '{"verdict": "answer"}'
     """
     return partial(ask_model, partial(_call_apart, model), template)

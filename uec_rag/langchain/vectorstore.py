@@ -180,9 +180,14 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         self.index.delete(outdated)
         return self.index.add(texts, ids, metadatas)
 
-    async def aadd_texts(self, *args: Any, **kwargs: Any) -> list[str]:
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
         """Run `add_texts` in a thread; what is cancelled adds nothing."""
-        return await beside(self.add_texts, *args, **kwargs)
+        return await beside(self.add_texts, texts, metadatas, **kwargs)
 
     async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_documents` in a thread; what is cancelled adds nothing."""

@@ -108,7 +108,7 @@ def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
     Examples
     --------
     >>> from llama_index.core.llms import MockLLM
-    >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."])
+    >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."]).text
     'text text'
     """
     return partial(ask_model, llm.complete, template)

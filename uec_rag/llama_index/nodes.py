@@ -43,6 +43,7 @@ from uec_rag.stores.filters import check_tenant, translate
 from uec_rag.stores.passage import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
+_OF_NODES = frozenset(["_node_content", "_node_type", "document_id", "doc_id", "ref_doc_id"])
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
@@ -115,11 +116,14 @@ def node_of(passage: Passage) -> BaseNode:
     if (node := _own_node(passage)) is not None:
         node.metadata = own_metadata(node.metadata)
         return node
-    hidden = sorted(BOOKKEEPING.union(QUESTION_KEYS) & passage.metadata.keys())
+    metadata = own_metadata(passage.metadata)
+    if "_node_content" in metadata:  # another node's, which was not judged
+        metadata = {key: value for key, value in metadata.items() if key not in _OF_NODES}
+    hidden = sorted(BOOKKEEPING.union(QUESTION_KEYS) & metadata.keys())
     return TextNode(
         id_=passage.id,
         text=passage.text,
-        metadata=own_metadata(passage.metadata),
+        metadata=metadata,
         excluded_llm_metadata_keys=hidden,
         excluded_embed_metadata_keys=hidden,
     )

@@ -526,11 +526,11 @@ def _with_namesakes(retriever: BaseRetriever) -> BaseRetriever:
     twin = copy(retriever)
     handle, ahandle = twin._handle_recursive_retrieval, twin._ahandle_recursive_retrieval
 
-    def each(query: QueryBundle, hits: list[NodeWithScore]) -> list[NodeWithScore]:
-        return [part for hit in hits for part in handle(query, [hit])]
+    def each(query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [part for node in nodes for part in handle(query_bundle, [node])]
 
-    async def aeach(query: QueryBundle, hits: list[NodeWithScore]) -> list[NodeWithScore]:
-        return [part for hit in hits for part in await ahandle(query, [hit])]
+    async def aeach(query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [part for node in nodes for part in await ahandle(query_bundle, [node])]
 
     twin.__dict__ |= {
         "_handle_recursive_retrieval": each,

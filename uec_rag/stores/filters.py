@@ -93,7 +93,7 @@ def parse(filter: Filter) -> Condition:
     Examples
     --------
     >>> parse({"year": {"$gte": 2020}})
-    Compare(keys=('year',), operator='$gte', value=2020)
+    Compare(keys=('year',), operator='$gte', value=2020, is_exact=False)
     """
     level: list[object] = [filter]
     for _ in range(DEEPEST):
