@@ -18,6 +18,7 @@ from uec_rag.langchain import UECRetriever as LangChainRetriever
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index.nodes import passage_filter
 from uec_rag.server import create_app
+from uec_rag.stores.local.view import State
 
 LOAN = [
     "The laptop can be borrowed for two weeks.",
@@ -147,6 +148,17 @@ def test_what_another_process_has_removed_is_seen_by_no_tenant(tmp_path):
         assert {*view.search(["camera"], tenant=tenant).ids[0]} == {"b1", "b2"}
     assert view.search(["camera"], tenant={"n": {"$exists": False}}).ids == [["b1"]]
     assert view.search(["camera"], tenant={"t": "a"}).ids == [[]]
+
+
+def test_the_states_of_tenants_in_turn_are_made_once(monkeypatch):
+    index = Retriever(UEC(["bm25"]), fit=False)
+    every = [*map(str, range(80))]
+    index.add([f"camera {name}" for name in every], every, [{"t": name} for name in every])
+    made, select = [], State.select
+    monkeypatch.setattr(State, "select", lambda self, mask: made.append(1) or select(self, mask))
+    for name in every * 3:
+        index.search(["camera"], tenant={"t": name})
+    assert len(made) == 80
 
 
 def test_more_tenants_than_are_remembered_are_searched_in_threads():

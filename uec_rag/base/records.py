@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 import msgspec
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Living(Generic[T]):
@@ -71,6 +73,59 @@ class Memory(Generic[T]):
                 reference = weakref.ref(owner, lambda _: self._values.pop(key, None))
                 entry = self._values.setdefault(key, (reference, entry[1]))
         return entry[1]
+
+
+class Recent(dict[K, V]):
+    """Values that can be made again, of which those used last are kept.
+
+    Parameters
+    ----------
+    most : float
+        The largest size of all together; the value that was kept last stays in any case.
+    size : callable(value) -> float
+        Of a value, 1 by default.
+
+    Examples
+    --------
+    >>> recent = Recent(2)
+    >>> for name in "ab":
+    ...     recent.keep(name, name.upper())
+    >>> recent.use("a"), recent.keep("c", "C"), [*recent]
+    ('A', None, ['a', 'c'])
+    """
+
+    def __init__(self, most: float, size: Callable[[V], float] | None = None) -> None:
+        super().__init__()
+        self._most, self._size, self._sizes = most, size, dict[K, float]()
+        self._total, self._lock = 0.0, threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recent, (self._most, self._size)  # without what can be made again
+
+    def use(self, key: K) -> V | None:
+        """Return the value of a key, which is used last now; None if there is none."""
+        with self._lock:
+            if (value := self.pop(key, None)) is not None:
+                self[key] = value
+        return value
+
+    def keep(self, key: K, value: V) -> None:
+        """Keep a value, and forget those that were used longest ago where they are too many."""
+        size = 1 if self._size is None else self._size(value)
+        with self._lock:
+            self.pop(key, None)
+            self._total += size - self._sizes.pop(key, 0)
+            self[key], self._sizes[key] = value, size
+            while len(self) > 1 and self._total > self._most:
+                self.pop(oldest := next(iter(self)))
+                self._total -= self._sizes.pop(oldest)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            super().clear()
+            self._sizes.clear()
+            self._total = 0.0
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from uec_rag.base.counts import K1, Frequencies
 from uec_rag.base.errors import missing_extra, warn_once
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Schema, Terms
-from uec_rag.base.records import Record
+from uec_rag.base.records import Recent, Record
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, check_addition, check_same
 from uec_rag.stores.candidates import CandidateStore
@@ -58,7 +58,8 @@ _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _MANY_TEXTS = 16  # of a filter's list, that are asked for as one condition; 2,000 took a minute
 _SAMPLE = 1024  # passages in which the frequencies of words are counted
-_MOST_TENANTS = 64  # whose frequencies are kept
+_Counted: TypeAlias = tuple[int, list[Frequencies]]
+_MOST_OF_TENANTS, _LEAST = 2**18, 256  # passages of tenants whose frequencies are kept; of one
 
 _T = TypeVar("_T")
 
@@ -157,7 +158,9 @@ class QdrantStore(CandidateStore):
         self._tenant: Filter | None = None
         # The number of passages, and the frequencies in each sparse block, of all and of tenants by
         # the keys of their conditions; shared by views.
-        self._frequencies: dict[Hashable, tuple[int, list[Frequencies]]] = {}
+        self._frequencies = Recent[Hashable, tuple[int, list[Frequencies]]](
+            _MOST_OF_TENANTS, _size_of
+        )
         self._warnings = set[object]()
 
     # Requests
@@ -304,16 +307,14 @@ class QdrantStore(CandidateStore):
             return []
         where = None if self._tenant is None else qdrant_filter(self._tenant, _VALUES, ids=True)
         count = self._count(where)
-        before, frequencies = self._frequencies.get(key, (0, []))
+        before, frequencies = self._frequencies.use(key) or (0, [])
         if 10 * abs(count - before) > before:
             points = self._points(where, vectors=True)
             if tenant is not None:
                 points = (p for p in points if filters.matches(tenant, _passage_of(p)))
             sample = self._gaussians([*islice(points, _SAMPLE)])
             frequencies = [*map(Frequencies.from_terms, sample.terms)]
-            for oldest in [*self._frequencies][: 1 - _MOST_TENANTS]:
-                self._frequencies.pop(oldest, None)
-            self._frequencies[key] = count, frequencies
+            self._frequencies.keep(key, (count, frequencies))
         return frequencies
 
     def of_tenant(self, filter: Filter) -> Self:
@@ -517,6 +518,10 @@ class _Collection(Record):
     schema: Schema
     ensemble: str | None
     format: Literal[7] = 7
+
+
+def _size_of(counted: _Counted) -> int:
+    return max(min(counted[0], _SAMPLE), _LEAST)
 
 
 def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[models.PointStruct]:

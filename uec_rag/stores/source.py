@@ -26,7 +26,7 @@ from uec_rag.base.errors import EncoderFailed, NoDirection, as_corrupted, warn, 
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.loops import waiting
-from uec_rag.base.records import Memory
+from uec_rag.base.records import Memory, Recent
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import PROBES, Encoded, Encoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -696,8 +696,8 @@ class SourceStore(CandidateStore):
     add = delete = search = _refuse
 
 
-_SCALES = Memory(dict[int, FloatArray])  # of posteriors, by the hash of a vector
 _MOST_SCALES = 2**15  # vectors whose variance is remembered
+_SCALES = Memory(partial(Recent[int, FloatArray], _MOST_SCALES))  # of posteriors, by hashes
 
 
 def _gaussian(posterior: Posterior, encoded: Encoded) -> Gaussian:
@@ -709,13 +709,12 @@ def _gaussian(posterior: Posterior, encoded: Encoded) -> Gaussian:
     if posterior.structure != "kron" or not encoded.embedding.shape[1]:
         return posterior.gaussian(encoded)
     scales = _SCALES.of(posterior)
-    if len(scales) > _MOST_SCALES:
-        scales.clear()
     rows = list[FloatArray]()
     for row, vector in enumerate(encoded.features):
         key = hash(vector.tobytes())
-        if (scale := scales.get(key)) is None:
-            scale = scales[key] = posterior.gaussian(encoded[[row]]).scales[0]
+        if (scale := scales.use(key)) is None:
+            scale = posterior.gaussian(encoded[[row]]).scales[0]
+            scales.keep(key, scale)
         rows.append(scale)
     mean = as_matrix(encoded.embedding, "mean")
     return Gaussian.from_checked(mean, np.stack(rows), posterior.profile, terms=encoded.blocks)

@@ -14,7 +14,7 @@ import numpy as np
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import NoDirection, warn_once
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.records import Memory
+from uec_rag.base.records import Memory, Recent
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -29,7 +29,7 @@ from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage, with_questions
 
 _MOST_LISTED = 20_000  # passages whose words are counted
-_MOST_TENANTS, _MOST_OF_TENANTS = 64, 3 * _MOST_LISTED  # whose words are kept, and their passages
+_MOST_OF_TENANTS, _LEAST = 3 * _MOST_LISTED, 100  # passages whose words are kept; of one tenant
 _FEW_OF_TENANT = 256  # passages that are all candidates
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
@@ -170,7 +170,7 @@ class Mirror:
         condition = parse(tenant)
         if self.select is None or not keys or (key := key_of(condition)) is None:
             return None
-        name, count = (keys, key), self._tenants.get((keys, key))
+        name, count = (keys, key), self._tenants.use((keys, key))
         if count is None or (news := count.news(hits)):
             passages = self.select(tenant, _MOST_LISTED)
             matches = matching(condition, passages)
@@ -181,8 +181,7 @@ class Mirror:
             strays = set[str]() if count is None else count.strays | news
             count = TenantWords(listed, is_known=is_known)
             count.strays = strays & count.news(hits)
-            self._tenants[name] = count
-            forget_oldest(self._tenants, name)
+            self._tenants.keep(name, count)
         return count.listed
 
     def read(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> dict[int, Encoded]:
@@ -322,17 +321,11 @@ class TenantWords:
         return ids - self.strays
 
 
-def forget_oldest(tenants: dict[Hashable, TenantWords], latest: Hashable) -> None:
-    """Forget the tenants that were counted first, while there are too many, or too large ones."""
-    total = sum(map(len, [*tenants.values()]))
-    for name in [*tenants]:
-        if len(tenants) <= _MOST_TENANTS and total <= _MOST_OF_TENANTS:
-            return
-        if name != latest and (count := tenants.pop(name, None)) is not None:
-            total -= len(count)
+def _recent() -> Recent[Hashable, TenantWords]:
+    return Recent(_MOST_OF_TENANTS, lambda words: max(len(words), _LEAST))
 
 
-_TENANTS = Memory(dict[Hashable, TenantWords])  # of stores, by encoders and conditions
+_TENANTS = Memory(_recent)  # of stores, by encoders and conditions
 _WORDS = Memory(dict[tuple[str, ...], "Listed"])  # of stores, by the encoders that counted them
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption, warn_once
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
 from uec_rag.base.gaussian import Schema
-from uec_rag.base.records import Living
+from uec_rag.base.records import Living, Recent
 from uec_rag.stores import filters
 from uec_rag.stores.comparisons import Compare, Mask, Values, mismatch
 from uec_rag.stores.local.database import Database
@@ -162,7 +162,9 @@ class Contents(Texts):
         self.database = Database(folder, read_only=read_only, create=create)
         self.segments = SegmentFolder(folder)
         self._memory = dict[int, Passage]()  # by row, which never changes
-        self._columns = dict[str, _Column]()  # of the metadata that filters asked for
+        self._columns = Recent[str, _Column](
+            _MOST_COLUMNS
+        )  # of the metadata that filters asked for
         # The keys that some rows have, and the column of any other key of these.
         self._keys: tuple[frozenset[str], _Column] = frozenset(), _Column()
         self._warnings = set[object]()
@@ -281,7 +283,7 @@ class Contents(Texts):
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
         names, absent = self._keys
-        column = self._columns.get(key, _Column() if key in names else absent)
+        column = self._columns.use(key) or (_Column() if key in names else absent)
         start = len(column.codes)
         if start < rows:  # several threads may read them: they read the same
             keys = set[str]()
@@ -292,9 +294,7 @@ class Contents(Texts):
             if start <= len(absent.codes):
                 self._keys = names | keys, _Column(codes=np.minimum(column.codes, 0))
             if len(column.values) > 1:
-                for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
-                    self._columns.pop(oldest, None)
-                self._columns[key] = column
+                self._columns.keep(key, column)
         return column
 
     def read_state(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies, LookedUp, Words
 from uec_rag.base.gaussian import FloatArray, Gaussian, Schema, Terms
-from uec_rag.base.records import cached_property
+from uec_rag.base.records import Recent, cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
 from uec_rag.ensemble.refit import Refit
 from uec_rag.stores.base import MOST_EXAMPLES, Filter, Searched, StoreHits
@@ -40,7 +40,9 @@ _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
 _NEIGHBOURS = 64  # examples that follow each other
 _MOST_HASHED, _CORPUS = 100_000, "corpus"  # passages: some seconds
-_MOST_TENANTS = 64  # whose word counts are kept between searches
+# The passages of the index for each tenant whose state is kept between searches, which takes a byte
+# of each, and those of the tenants, whose words are counted.
+_MOST_OF_TENANTS, _OF_WORDS = 2**25, 100
 
 
 class Texts:
@@ -103,7 +105,7 @@ class State:
     schema: Schema = field(default_factory=Schema)
     memory: dict[str, str] = field(default_factory=dict)
     deleted_at: float | None = None
-    tenants: dict[Hashable, State] = field(default_factory=dict)
+    tenants: Recent[Hashable, State] = field(default_factory=lambda: recent_states())
     whole: State | None = None
     frequencies: Sequence[Frequencies] = ()
 
@@ -158,7 +160,9 @@ class State:
             replace(part, alive=alive[start:end])
             for part, (start, end) in zip(self.parts, pairwise(edges), strict=True)
         ]
-        return replace(self, parts=parts, memory={}, tenants={}, whole=self.whole or self)
+        return replace(
+            self, parts=parts, memory={}, tenants=recent_states(), whole=self.whole or self
+        )
 
     def columns(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the columns of rows, leaving out those that have none."""
@@ -232,6 +236,15 @@ class State:
             schema = Schema.from_gaussians(gaussians)
         lengths = (self.schema.stretch * change.factors).tolist()
         return np.concatenate(scales), replace(schema, lengths=tuple(lengths))
+
+
+def recent_states() -> Recent[Hashable, State]:
+    """Return an empty memory of the states of tenants."""
+    return Recent(_MOST_OF_TENANTS, _size_of)
+
+
+def _size_of(state: State) -> float:
+    return float(state.edges[-1] + _OF_WORDS * state.count)
 
 
 class View(Searched):
@@ -331,14 +344,12 @@ class View(Searched):
         """Return a view of the passages that match a filter, among which words are counted."""
         condition = parse(filter)  # once: the filter is the caller's, who may change it meanwhile
         key, tenants = key_of(condition), self.state.tenants
-        state = None if key is None else tenants.get(key)
+        state = None if key is None else tenants.use(key)
         if state is None:
             state = self.state.select(self.texts.select(self, condition))
             state = replace(state, frequencies=())
             if key is not None:
-                for latest in [*tenants][_MOST_TENANTS - 1 :]:
-                    tenants.pop(latest, None)
-                tenants[key] = state
+                tenants.keep(key, state)
         return View(state, self.texts)
 
     def _read(self, columns: NDArray[np.int64]) -> list[Passage]:
