@@ -456,13 +456,15 @@ def _calendar_words() -> frozenset[str]:
 def _signed(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find what a sign makes another thing, "C#", or the lack of one, that no hit has."""
     del strangers  # words have no signs
-    hits = [_signed_in(hit.text) for hit in words.hits[:READ]]
     for match in _TOKEN.finditer(text):
         word = match[0].casefold()
         is_letter = len(word) == 1 and match[0].isupper() and match.start() > 0 and word != "i"
-        if not (_SIGNED.fullmatch(word) or is_letter) or any(word in there for there in hits):
-            continue
-        if not is_letter or any(sign.rstrip("+#") == word for there in hits for sign in there):
+        if not (is_letter or _SIGNED.fullmatch(word)):
+            continue  # as nearly all, so that no hit is read
+        hits = [_signed_in(hit.text) for hit in words.hits[:READ]]
+        is_there = any(word in signs for signs in hits)
+        is_part = any(sign.rstrip("+#") == word for signs in hits for sign in signs)
+        if not is_there and (is_part or not is_letter):
             yield match.span()
 
 
