@@ -29,6 +29,10 @@ install = PATH="$$PATH:$(CURDIR)/$(1)/bin"; \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
+# Containers often set it; then each process that tests start compiles all that it imports anew, since
+# uv installs no bytecode: half of the time of the tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: lock demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof screenshots
 
 demo: $(DEMO)
