@@ -42,17 +42,21 @@ demo: $(DEMO)
 test: $(READY)
 	$(BIN)/python -m pytest -q -m "not slow and not ui" -n logical --maxprocesses 8 --dist loadfile
 
-# Everything: after these the slow ones, one after the other, since they take the whole machine.
+# Everything: after these the slow ones, one after the other, since they take the whole machine. The
+# first kernel of `test-kernels` serves all of it, so that only the other one is left to run.
+test-all: export OPENBLAS_CORETYPE := Haswell
+test-all: KERNELS := Nehalem
 test-all: test test-kernels test-ui
 	$(BIN)/python -m pytest -q -m slow
 
 # The numerical packages' tests with OpenBLAS's kernels for two kinds of processors, which every x86-64
 # of today has: numbers round differently, and no test may rest on that. Other libraries ignore the
 # variable, and so does OpenBLAS on other processors.
+KERNELS := Haswell Nehalem
 NUMERICAL := index gates retrieval evidence stores ensemble confidence clarify laplace
 
 test-kernels: $(READY)
-	for kernel in Haswell Nehalem; do \
+	for kernel in $(KERNELS); do \
 	  OPENBLAS_CORETYPE=$$kernel OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q \
 	    -m "not slow and not ui" -n logical --maxprocesses 8 --dist loadfile $(NUMERICAL:%=tests/%) \
 	    || exit 1; \
