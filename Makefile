@@ -29,6 +29,10 @@ install = PATH="$$PATH:$(CURDIR)/$(1)/bin"; \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
+# Containers often set it; then each process that tests start compiles all that it imports anew, since
+# uv installs no bytecode: half of the time of the tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: lock demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof screenshots
 
 demo: $(DEMO)
@@ -38,17 +42,21 @@ demo: $(DEMO)
 test: $(READY)
 	$(BIN)/python -m pytest -q -m "not slow and not ui" -n logical --maxprocesses 8 --dist loadfile
 
-# Everything: after these the slow ones, one after the other, since they take the whole machine.
+# Everything: after these the slow ones, one after the other, since they take the whole machine. The
+# first kernel of `test-kernels` serves all of it, so that only the other one is left to run.
+test-all: export OPENBLAS_CORETYPE := Haswell
+test-all: KERNELS := Nehalem
 test-all: test test-kernels test-ui
 	$(BIN)/python -m pytest -q -m slow
 
 # The numerical packages' tests with OpenBLAS's kernels for two kinds of processors, which every x86-64
 # of today has: numbers round differently, and no test may rest on that. Other libraries ignore the
 # variable, and so does OpenBLAS on other processors.
+KERNELS := Haswell Nehalem
 NUMERICAL := index gates retrieval evidence stores ensemble confidence clarify laplace
 
 test-kernels: $(READY)
-	for kernel in Haswell Nehalem; do \
+	for kernel in $(KERNELS); do \
 	  OPENBLAS_CORETYPE=$$kernel OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q \
 	    -m "not slow and not ui" -n logical --maxprocesses 8 --dist loadfile $(NUMERICAL:%=tests/%) \
 	    || exit 1; \

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.helpers import AXE, LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
+from uec_rag.encoders import calls
 
 collect_ignore_glob = ["data/*"]  # scripts there need tools that tests do without
 
@@ -31,10 +32,16 @@ settings.register_profile(
 settings.load_profile("steady")
 
 
-def pytest_collection_finish():
-    """Have the garbage collector leave out the million objects that imports have made."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Have the garbage collector leave out the million objects that imports make."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
@@ -98,6 +105,12 @@ def with_words(fit_pairs):
     from uec_rag import UEC
 
     return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
+
+
+@pytest.fixture
+def no_waits(monkeypatch):
+    """Calls of a service that fail are sent again at once."""
+    monkeypatch.setattr(calls, "pause", lambda seconds: None)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Many questions at once: all are answered, with however few threads of the event loop's own."""
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -31,7 +32,8 @@ from uec_rag.server import create_app, create_mcp
 
 pytestmark = pytest.mark.filterwarnings("ignore:Fewer than 30", "ignore:This UEC is not fitted")
 LONGEST = 300  # seconds that nothing takes, as a guard against waiting for ever
-MANY = [QUERIES[at % len(QUERIES)] for at in range(40)]
+COUNT = (os.cpu_count() or 1) + 8  # more than may compute at the same time
+MANY = [QUERIES[at % len(QUERIES)] for at in range(COUNT)]
 
 
 @pytest.fixture(autouse=True)
@@ -286,8 +288,8 @@ def moody(request):
 async def test_what_hangs_or_fails_holds_up_its_own_call_alone(moody, times):
     retriever = nested(times, moody)
     ask = UECGate(retriever=retriever).ainvoke
-    hanging = [asyncio.create_task(ask("hangs")) for _ in range(40)]  # more than may compute
-    failing = [asyncio.create_task(ask("fails")) for _ in range(40)]
+    hanging = [asyncio.create_task(ask("hangs")) for _ in range(COUNT)]
+    failing = [asyncio.create_task(ask("fails")) for _ in range(COUNT)]
     await at_once(retriever.ainvoke)
     await at_once(ask)
     for failed in await asyncio.gather(*failing, return_exceptions=True):

@@ -260,7 +260,7 @@ def uec():
 @pytest.mark.filterwarnings("ignore::uec_rag.base.errors.UECWarning")
 @pytest.mark.parametrize("kind", EVERY)
 def test_nothing_of_another_tenant_is_shown_in_turns_or_in_threads(kind, uec, tmp_path):
-    index, count = STORES[kind](tmp_path, uec), times(40, 530)
+    index, count = STORES[kind](tmp_path, uec), times(20, 530)
     shown = [one for seed in range(count) for one in call(index, seed)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

@@ -1,6 +1,7 @@
 """Files as tools write them: tests/data/made/make.py tells which."""
 
 import shutil
+import warnings
 
 import pytest
 
@@ -20,10 +21,17 @@ def read_made(folder, name):
     return document
 
 
-@pytest.mark.filterwarnings("ignore:left out of")
+@pytest.fixture(scope="module")
+def made():
+    """What one process reads of all files, by their names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "left out of", UserWarning)
+        return {document.source: document for document in read_folder(MADE)}
+
+
 @pytest.mark.parametrize("row", data_of("made.json"), ids=lambda row: row["name"])
-def test_a_file_is_read_as_its_tool_shows_it(tmp_path, row):
-    document = read_made(tmp_path, row["name"])
+def test_a_file_is_read_as_its_tool_shows_it(made, row):
+    document = made[row["name"]]
     sections = {": ".join(section.path): section.text for section in document.sections}
     assert (document.title, document.left_out) == (row["title"], row["left_out"])
     assert [*sections] == [*row["sections"]]
@@ -32,10 +40,9 @@ def test_a_file_is_read_as_its_tool_shows_it(tmp_path, row):
         assert [text for text in hidden if text in sections[heading]] == []
 
 
-@pytest.mark.filterwarnings("ignore:left out of")
 @pytest.mark.parametrize("name", OF_PANDOC)
-def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(tmp_path, name):
-    document = read_made(tmp_path, name)
+def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(made, name):
+    document = made[name]
     below = {section.path: section.text for section in document.sections if section.path}
     assert [*below][:3] == [("Fees",), ("Fees", "Children"), ("Hours",)]
     assert below["Fees",].startswith("Late books cost *five* euros a week.")

@@ -202,6 +202,7 @@ def test_a_space_that_cannot_be_shared_is_said_before_pairs_are_encoded(recordin
     assert len(recording.texts) <= 1  # to learn its width
 
 
+@pytest.mark.usefixtures("no_waits")
 def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs):
     failing = False
 

@@ -50,6 +50,7 @@ def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
             Retriever(full.uec, store)
 
 
+@pytest.mark.usefixtures("no_waits")
 def test_an_encoder_that_fails_leaves_the_index_as_it_was():
     def moody(texts):
         if any("fail" in text for text in texts):

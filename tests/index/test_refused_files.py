@@ -58,6 +58,7 @@ def test_what_the_index_had_of_it_stays(folder):
     assert "5 beds" in json.dumps([p.text for p in index.passages()])
 
 
+@pytest.mark.usefixtures("no_waits")
 def test_a_service_that_fails_for_all_ends_it(folder):
     def failing(texts):
         raise ConnectionError("401 no such key")

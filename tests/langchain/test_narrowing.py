@@ -206,7 +206,7 @@ def test_a_tenant_that_a_configuration_chooses_is_required(retriever):
     field = ConfigurableField(id="customer")
     configured = retriever.configurable_fields(tenant=field, k=ConfigurableField(id="most"))
     gate = UECGate(retriever=configured)
-    for one in (configured, configured.with_retry(), gate):
+    for one in (configured, configured.with_retry(wait_exponential_jitter=False), gate):
         assert ids_of(one.invoke(QUESTION, {"configurable": {"customer": A}})) == {"0", "1"}
         for values in ({}, {"client": A}, {"most": 3}):
             with pytest.raises(ValueError, match="tenant: expected a filter"):
