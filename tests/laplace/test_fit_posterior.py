@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from benchmarks.paper.analyses.base import standardise_log_trace
 from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
 from uec_rag.base.similarity import moments as similarity_moments
 from uec_rag.encoders import BlackBoxEncoder, Encoded
@@ -27,6 +26,11 @@ def fit(encoder, given, **options):
 def gaussian(posterior, encoder, texts):
     encoded = encoder.encode(texts, "query")
     return posterior.gaussian(encoded)
+
+
+def standardise_log_trace(posterior, gaussian):
+    usual = posterior.summary
+    return (np.log(gaussian.trace) - usual.log_trace_mean) / usual.log_trace_sd
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ tests/laplace/test_curvature.py compares the results with those of laplace-torch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeAlias
@@ -158,7 +158,6 @@ def fit_posterior(
     negatives: Negatives = "hard",
     scaled: bool = True,
     seed: int = 0,
-    curvature: Callable[[Layer], Factors] = accumulate,
 ) -> Posterior:
     """Fit the Laplace posterior over one encoder's last layer.
 
@@ -186,8 +185,6 @@ def fit_posterior(
         scaled, as in the paper, and only the prior precision is chosen.
     seed : int
         Random seed of the split and of the mined negatives.
-    curvature : callable
-        The function that computes the curvature of a layer.
     """
     fitting, held_out = split_queries(pairs, seed)
     similar, are_words = similarities(queries, passages), queries.terms is not None
@@ -214,7 +211,7 @@ def fit_posterior(
 
     layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
     sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
-    trials = candidates(layer, curvature(layer), *sides)
+    trials = candidates(layer, accumulate(layer), *sides)
     best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
     summary = replace(summary, prior_precision=best.prior_precision, scale=scale, nll=nll)
     posterior = Posterior(structure, best.covariance, best.profile, summary)
