@@ -20,7 +20,7 @@ import typer
 from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
 from uec_rag.encoders import Encoded
-from uec_rag.laplace.fit_posterior import BATCH, Factors, Layer, accumulate, fit_posterior
+from uec_rag.laplace.fit_posterior import Factors, Layer, accumulate, fit_posterior
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs
 
 _SLOPE, _INTERCEPT = 20.0, -8.0
@@ -67,7 +67,7 @@ def laplace_torch_curvature(layer: Layer) -> Factors:
     approximation: Any = Laplace(
         Pair(), "classification", "all", layer.structure, backend=CurvlinopsGGN
     )
-    approximation.fit(torch.utils.data.DataLoader(data, batch_size=BATCH["in_batch"]))
+    approximation.fit(torch.utils.data.DataLoader(data, batch_size=64))
     if layer.structure == "diag":
         factors = [approximation.H.reshape(len(gain), width)]
     else:
@@ -84,7 +84,7 @@ def row(structure: str, pairs: int) -> list[str]:
     def layer(count: int) -> Layer:
         line = np.arange(count)
         some = LabelledPairs(line, line, np.ones(count, dtype=np.float32))
-        return Layer(*encoded, some, gain, _SLOPE, _INTERCEPT, structure, "pairs")
+        return Layer(*encoded, some, gain, _SLOPE, _INTERCEPT, structure)
 
     def whole() -> object:
         return fit_posterior(given, *encoded, gain, structure=structure)

@@ -73,9 +73,7 @@ def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, un
         assert shipped_fit(changed, unfitted) is None
 
 
-@pytest.mark.parametrize(
-    "other", [{"structure": "diag"}, {"likelihood": "in_batch"}, {"scaled": False}]
-)
+@pytest.mark.parametrize("other", [{"structure": "diag"}, {"scaled": False}])
 def test_who_wants_another_fit_or_has_other_encoders_waits_for_it(known, unfitted, other):
     with warnings.catch_warnings(action="error"):
         assert shipped_fit(known, replace(unfitted, options=FitOptions(**other))) is None

@@ -79,8 +79,8 @@ def test_the_preset_makes_the_papers_choices(paper):
     assert (fitted.options, fitted.rule) == (FitOptions(**PAPER), Rule("trace", 1.5))
     for posterior in fitted.posteriors:
         assert (posterior.structure, posterior.summary.scale) == ("diag", 1.0)
-    other = UEC.paper([noise], beta=2.0, coefficients="uniform", likelihood="in_batch")
-    changed = FitOptions(**PAPER | {"beta": 2.0, "likelihood": "in_batch"})
+    other = UEC.paper([noise], beta=2.0, coefficients="uniform", negatives="hard")
+    changed = FitOptions(**PAPER | {"beta": 2.0, "negatives": "hard"})
     assert (other.fitted.options, other.fitted.rule) == (changed, Rule("uniform"))
 
 

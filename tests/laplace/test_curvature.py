@@ -1,4 +1,4 @@
-"""The closed forms against autograd in float64, and against laplace-torch's own backends."""
+"""The closed forms against laplace-torch's own backends."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,10 @@ from uec_rag.laplace.fit_posterior import Layer, accumulate, candidates, distinc
 from uec_rag.laplace.pairs import LabelledPairs
 
 N, M, D = 48, 5, 4
-BOTH = pytest.mark.parametrize("likelihood", ["pairs", "in_batch"])
 STRUCTURES = pytest.mark.parametrize("structure", ["diag", "kron"])
 
 
-def layer(structure, likelihood="pairs", gain=None, seed=0):
+def layer(structure, gain=None, seed=0):
     """A layer in float64, with more pairs than one batch has."""
     rng = np.random.default_rng(seed)
     gain = rng.uniform(0.5, 1.5, D) if gain is None else gain
@@ -27,76 +26,12 @@ def layer(structure, likelihood="pairs", gain=None, seed=0):
     sides = [Encoded(gain * (h @ weight), h) for h in features]
     labels = rng.integers(0, 2, N).astype(np.float32)
     pairs = LabelledPairs(np.arange(N), rng.permutation(N), labels)
-    return Layer(*sides, pairs, gain, 2.0, -0.5, structure, likelihood)
+    return Layer(*sides, pairs, gain, 2.0, -0.5, structure)
 
 
 @pytest.fixture(autouse=True)
 def batches_of_20(monkeypatch):
-    monkeypatch.setattr(fit_posterior, "BATCH", {"pairs": 20, "in_batch": 20})
-
-
-class Autograd:
-    """The softmax over a batch as torch has it, a function of what the layer gives its texts.
-
-    That of single pairs is compared with laplace-torch.
-    """
-
-    def __init__(self, layer):
-        self.layer, pairs = layer, layer.pairs
-        some = [(layer.queries, pairs.query_index), (layer.passages, pairs.passage_index)]
-        self.h, self.z = (
-            torch.from_numpy(np.stack([getattr(side, name)[index] for side, index in some], axis=1))
-            for name in ("features", "embedding")
-        )
-        self.gain = torch.from_numpy(layer.gain)
-
-    def logits(self, change, batch):
-        """Of the changes (n, 2, d) that the layer's weights make."""
-        z = self.z[batch] + self.gain * change
-        return self.layer.slope * z[:, 0] @ z[:, 1].T
-
-    def batches(self):
-        """Batch by batch: rows, and the loss's Hessian by the logits."""
-        for start in range(0, N, 20):
-            batch = slice(start, start + 20)
-            logits = self.logits(0, batch)
-            p = logits.softmax(dim=-1)
-            yield batch, torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
-
-
-def test_the_diagonal_equals_that_of_the_full_ggn_by_autograd():
-    given = layer("diag", "in_batch")
-    autograd, expected = Autograd(given), 0
-    for batch, hessian in autograd.batches():
-
-        def logits(weights, batch=batch):
-            return autograd.logits(autograd.h[batch] @ weights.T, batch)
-
-        jacobian = torch.func.jacrev(logits)(torch.zeros(D, M, dtype=torch.float64)).flatten(2)
-        expected += torch.einsum("ncp,ncd,ndp->p", jacobian, hessian, jacobian).reshape(D, M)
-    [found] = accumulate(given)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_the_kronecker_factors_are_the_second_moments_autograd_finds():
-    """A: of the layer's inputs, the mean. G: of its output gradients under the loss's curvature.
-
-    G sums over every place where the layer is applied (weight sharing of the "expand" kind:
-    Eschenhagen et al., 2023): each side of each pair.
-    """
-    given = layer("kron", "in_batch")
-    autograd, expected = Autograd(given), 0
-    for batch, hessian in autograd.batches():
-
-        def logits(change, batch=batch):
-            return autograd.logits(change, batch)
-
-        gradient = torch.func.jacrev(logits)(torch.zeros_like(autograd.z[batch]))  # (n, C, n, 2, D)
-        expected += torch.einsum("ncksi,ncd,ndksj->ij", gradient, hessian, gradient)
-    output, features = accumulate(given)
-    np.testing.assert_allclose(output, expected, rtol=1e-6, atol=1e-12)
-    moments = torch.einsum("nsi,nsj->ij", autograd.h, autograd.h)
-    np.testing.assert_allclose(features, moments, rtol=1e-6, atol=1e-12)
+    monkeypatch.setattr(fit_posterior, "BATCH", 20)
 
 
 @STRUCTURES
@@ -134,9 +69,8 @@ def jacobians(given):
     return torch.einsum("jk,nm->njkm", torch.diag(gain), features).flatten(2)
 
 
-@BOTH
-def test_the_predictive_variance_of_a_diagonal_posterior_is_laplace_torchs(likelihood):
-    given = layer("diag", likelihood)
+def test_the_predictive_variance_of_a_diagonal_posterior_is_laplace_torchs():
+    given = layer("diag")
     found, side = accumulate(given), distinct(given.queries, np.arange(N))
     laplace = as_laplace_torch(found)
     for trial in candidates(given, found, side, side):
@@ -145,10 +79,9 @@ def test_the_predictive_variance_of_a_diagonal_posterior_is_laplace_torchs(likel
         np.testing.assert_allclose(side[0].features ** 2 @ trial.covariance, expected, rtol=1e-6)
 
 
-@BOTH
-def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(likelihood):
+def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs():
     """With its damping, which adds sqrt(delta) to both factors, of one mean eigenvalue here."""
-    given = layer("kron", likelihood)
+    given = layer("kron")
     found, side = accumulate(given), distinct(given.queries, np.arange(N))
     output, features = found
     even = np.sqrt(np.trace(features) / M / (2 * N) / (np.trace(output) / D))

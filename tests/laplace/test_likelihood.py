@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from uec_rag.laplace.likelihood import (
     bernoulli_map,
-    fit_in_batch_slope,
     fitting_intercept,
     predictive_nll,
     variance_scale,
@@ -58,25 +57,6 @@ def test_few_pairs_neither_take_all_variance_away_nor_blow_it_up(seed, pairs, tr
     for single, double in ((one, nothing), (one, one)):
         scale, _ = variance_scale(similarity, single, double, labels, 10.0)
         assert 0.1 < 100 * (scale * single + scale**2 * double).mean() <= 25.01
-
-
-def test_the_in_batch_slope_is_the_best_of_a_fine_grid(rng):
-    vectors = rng.standard_normal((6, 16, 8))
-    noisy = vectors + 1.5 * rng.standard_normal(vectors.shape)
-    unit = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in (vectors, noisy)]
-    similarity = unit[0] @ unit[1].transpose(0, 2, 1)
-
-    def loss(slope):
-        shifted = slope * (similarity - similarity.max(axis=2, keepdims=True))
-        log_p = shifted - np.log(np.exp(shifted).sum(axis=2, keepdims=True))
-        return -np.diagonal(log_p, axis1=1, axis2=2).mean()
-
-    grid = np.exp(np.linspace(-4, 8, 2000))
-    prior = np.log1p((grid * similarity.std() / 1.25) ** 2) / similarity[..., 0].size
-    best = grid[np.argmin(prior + np.array([*map(loss, grid)]))]
-    assert fit_in_batch_slope(similarity) == pytest.approx(best, rel=0.01)
-    apart = np.stack([0.5 + 0.1 * np.eye(16)] * 3)
-    assert fit_in_batch_slope(apart) < 200
 
 
 def test_the_predictive_averages_the_logistic_over_the_similarity(rng):

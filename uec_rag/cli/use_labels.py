@@ -125,7 +125,6 @@ def evaluate(
     log: Logs = None,
     confidence: str = "",
     verdict: str = "",
-    picture: Path | None = None,
     max_wrong: Annotated[float, typer.Option()] = 0.1,
     limit: Annotated[int, typer.Option("--most", min=1)] = 100,
     json: Json = False,
@@ -159,8 +158,6 @@ def evaluate(
         The name of the confidence in a log of decisions, if it has another.
     verdict
         The name of the verdict in a log of decisions, if it has another.
-    picture
-        An SVG to draw the first log's risk-coverage curve in.
     max_wrong
         Without questions: print the threshold above which at most this share of the questions
         that nothing answers is answered.
@@ -174,7 +171,7 @@ def evaluate(
                 "with both"
             )
         if index is None:
-            measure_logs(log or (), confidence, verdict, picture, json=json)
+            measure_logs(log or (), confidence, verdict, json=json)
         else:
             print_rates(index, max_wrong, limit, json=json)
         return
@@ -231,22 +228,18 @@ def print_other_words(counts: Mapping[str, Any]) -> None:
     print_text(f"These are {pluralize(counts['questions'], 'question')}.")
 
 
-def measure_logs(
-    logs: Sequence[Path], confidence: str, verdict: str, picture: Path | None, *, json: bool
-) -> None:
+def measure_logs(logs: Sequence[Path], confidence: str, verdict: str, *, json: bool) -> None:
     """Measure the decisions in logs, and print them."""
     require("serve", "scipy")
     from rich.table import Table
 
-    from uec_rag.evaluation.evaluate import draw_curve, measure_runs, read_runs
+    from uec_rag.evaluation.evaluate import measure_runs, read_runs
     from uec_rag.evaluation.refusals import group_refusals
 
     log = {path.name: read_runs(path, confidence=confidence, verdict=verdict) for path in logs}
     measures = {
         name: measure_runs(runs) | {"refusals": group_refusals(runs)} for name, runs in log.items()
     }
-    if picture is not None:
-        picture.write_text(draw_curve(next(iter(measures.values()))["curve"]), encoding="utf-8")
     if json:
         print_json(six_digits(measures))
         return

@@ -204,7 +204,7 @@ def fit_posteriors(
     `pairs`: one item per encoder, the same object if they share it.
     """
     questions = choose_questions(list({id(part): part for part in pairs}.values()), options.seed)
-    names = ("structure", "likelihood", "negatives", "scaled", "seed")
+    names = ("structure", "negatives", "scaled", "seed")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
 
     def encode(at: int) -> list[Callable[[Sequence[str]], Encoded]]:

@@ -16,7 +16,6 @@ from uec_rag.encoders.base import Encoded, LastLayer, Role
 from uec_rag.encoders.writing import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
 from uec_rag.ensemble.convolution import Rule, Space
-from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 from uec_rag.questions.languages import ENGLISH, sentence
@@ -28,7 +27,6 @@ class FitKeywords(TypedDict, total=False):
     space: Space
     structure: Structure
     temperature: float | None
-    likelihood: Likelihood
     negatives: Negatives
     scaled: bool
     last_layer: LastLayer
@@ -51,8 +49,6 @@ class FitOptions(Record):
         Structure of the Laplace posterior over each last layer.
     temperature : float, optional
         T of "trace" (paper eq. 4), in units of raw traces; 1.5 by default.
-    likelihood : {"pairs", "in_batch"}
-        Likelihood of the posterior: of labelled pairs, or a softmax over the passages of a batch.
     negatives : {"hard", "random"}
         Negatives of a query: a random and a hard passage, or only a random one.
     scaled : bool
@@ -74,7 +70,6 @@ class FitOptions(Record):
     space: Space = "direct"
     structure: Structure = "kron"
     temperature: float | None = None
-    likelihood: Likelihood = "pairs"
     negatives: Negatives = "hard"
     scaled: bool = True
     last_layer: LastLayer = "projection"
@@ -93,7 +88,6 @@ class FitOptions(Record):
 _ALLOWED = {
     "space": get_args(Space),
     "structure": get_args(Structure),
-    "likelihood": get_args(Likelihood),
     "negatives": get_args(Negatives),
     "last_layer": get_args(LastLayer),
 }

@@ -138,8 +138,7 @@ class UEC:
         encoders : sequence
             Encoders of the same dimension.
         coefficients, **options
-            Arguments of the constructor that override these: ``likelihood="in_batch"`` follows the
-            authors' code.
+            Arguments of the constructor that override these.
         """
         return cls(encoders, coefficients=coefficients, **{**PAPER, **options})
 

@@ -474,28 +474,6 @@ def share_of(holds: Sequence[bool], runs: Sequence[Run] = ()) -> dict[str, float
     return {"share": sum(holds) / len(holds), "low": low, "high": high, "of": len(holds)}
 
 
-def draw_curve(curve: Sequence[tuple[float, float]]) -> str:
-    """Draw a risk-coverage curve as an SVG."""
-    width, height, edge = 480, 320, 48
-    top = max([risk for _, risk in curve], default=0.0) or 1.0
-    across, up = width - 2 * edge, height - 2 * edge
-    points = " ".join(
-        f"{edge + coverage * across:.1f},{height - edge - risk / top * up:.1f}"
-        for coverage, risk in curve
-    )
-    right, bottom = width - edge, height - edge
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="12">'
-        f'<rect width="{width}" height="{height}" fill="white"/>'
-        f'<path d="M{edge} {edge}V{bottom}H{right}" fill="none" stroke="#444"/>'
-        f'<polyline points="{points}" fill="none" stroke="#0a6ebd" stroke-width="2"/>'
-        f'<text x="{edge}" y="{edge - 12}">wrong among answers, up to {top:.0%}</text>'
-        f'<text x="{right}" y="{bottom + 24}" text-anchor="end">questions answered</text>'
-        "</svg>\n"
-    )
-
-
 def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str, Any]:
     """Describe a log that a `Gate` wrote, to compare advisors.
 

@@ -92,12 +92,12 @@ def absentees(words: Words, names: Sequence[str]) -> tuple[str, ...]:
     phrasing, hits = words.phrasing, words.hits[:READ]
     if words.family is None or not is_known_language(phrasing):
         return tuple(names)
-    named = {word for name in names for word in lexical.split_words(name)}
+    name_words = {word for name in names for word in lexical.split_words(name)}
     absent = {
         word
         for word in strangers_of(words)
         if word in words.family.missing
-        and word not in named
+        and word not in name_words
         and not any(lexical.has_words(hit.with_source, [word]) for hit in hits)
     }
     if absent:
@@ -119,8 +119,8 @@ def unheard_names(words: Words) -> tuple[str, ...]:
     if not is_known_language(phrasing):
         return ()
     is_follow_up, text = phrasing.turns or phrasing.role == "carried", phrasing.text
-    every = matcher("every", phrasing.language, "names")
-    if is_follow_up and every.search(words.hits[0].text):
+    totals = matcher("every", phrasing.language, "names")
+    if is_follow_up and totals.search(words.hits[0].text):
         return ()  # what it goes on to is among all
     clause, strangers = asking_clause(text, phrasing.language), strangers_of(words)
     names, end, spans = list[str](), 0, list[Span]()
@@ -278,18 +278,18 @@ def _nouns_in_place(words: Words, text: str) -> Iterator[str]:
 
     Behind an article or an adjective, any noun does.
     """
-    language, first = words.phrasing.language, words.hits[0].text
+    language, passage = words.phrasing.language, words.hits[0].text
     determiners = frozenset(tables()[language]["follow_up"]["determiners"].split())
-    tokens = [match[0] for match in _TOKEN.finditer(in_one_form(first))]
-    asked = [match[0] for match in _TOKEN.finditer(text)]
+    tokens = [match[0] for match in _TOKEN.finditer(in_one_form(passage))]
+    query = [match[0] for match in _TOKEN.finditer(text)]
     titles, there = matcher("titles", language, "names"), {*map(str.casefold, tokens)}
-    behind = {a.casefold() for a, b in pairwise(tokens) if b[:1].isupper() and b not in asked}
-    subject = {b.casefold() for _, b in pairwise(tokens[:3])} if tokens[:1] != asked[1:2] else set()
-    for at, (before, word) in enumerate(pairwise(asked)):
+    behind = {a.casefold() for a, b in pairwise(tokens) if b[:1].isupper() and b not in query}
+    subject = {b.casefold() for _, b in pairwise(tokens[:3])} if tokens[:1] != query[1:2] else set()
+    for at, (before, word) in enumerate(pairwise(query)):
         if not word[0].isupper() or word.casefold() in there:
             continue
         is_title = bool(titles.fullmatch(before)) or (
-            at > 0 and bool(titles.fullmatch(asked[at - 1])) and before[0].isupper()
+            at > 0 and bool(titles.fullmatch(query[at - 1])) and before[0].isupper()
         )
         folded = before.casefold()
         takes_place = folded not in determiners and folded in behind and _is_link(before, language)
@@ -395,21 +395,21 @@ def _order(number: str) -> tuple[int, ...]:
 def _of_calendar(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the months, years and days of which the first hit has another, and no hit has it."""
     del strangers  # June is no stranger if another passage is about June
-    language, first = words.phrasing.language, in_one_form(words.hits[0].text)
+    language, passage = words.phrasing.language, in_one_form(words.hits[0].text)
     for kind in ("months", "days"):
-        asked = _calendar_in(text, language, kind)
-        there = _calendar_in(first, language, kind) if asked else ()
-        if not there or matcher("every", language, "names").search(first):
+        dates = _calendar_in(text, language, kind)
+        there = _calendar_in(passage, language, kind) if dates else ()
+        if not there or matcher("every", language, "names").search(passage):
             continue
         texts = (in_one_form(hit.text) for hit in words.hits[:READ])
-        known = {number for hit in texts for number, *_ in _calendar_in(hit, language, kind)}
+        numbers = {number for hit in texts for number, *_ in _calendar_in(hit, language, kind)}
         for (low, _, end), (high, start, _) in pairwise(there):
-            if regex.fullmatch(_TO, first[end:start]):
+            if regex.fullmatch(_TO, passage[end:start]):
                 size = 12 if kind == "months" else 7
-                known |= {(low + step) % size for step in range((high - low) % size)}
-        yield from ((start, end) for number, start, end in asked if number not in known)
+                numbers |= {(low + step) % size for step in range((high - low) % size)}
+        yield from ((start, end) for number, start, end in dates if number not in numbers)
     for match in _YEAR.finditer(text):
-        rivals = {year for word, year in _YEAR.findall(first) if word == match[1]}
+        rivals = {year for word, year in _YEAR.findall(passage) if word == match[1]}
         if rivals and not any(match[2] in hit.text for hit in words.hits[:READ]):
             yield match.span(2)
 

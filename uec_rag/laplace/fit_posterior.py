@@ -3,10 +3,7 @@
 The prior precision and the scale of the variance are tuned on held-out pairs.
 
 The curvature is the generalised Gauss-Newton matrix of a pair likelihood over the last layer, in
-closed form. Two likelihoods:
-
-- "pairs", y ~ Bernoulli(sigmoid(a z.z' + b)) on labelled pairs;
-- "in_batch", the softmax over the passages of a batch (the authors' code).
+closed form: y ~ Bernoulli(sigmoid(a z.z' + b)) on labelled pairs.
 
 With z = z0 + gain * (dW h), the Jacobian of a logit is a sum of two outer products, so the
 diagonal and the Kronecker factors of the GGN take a few matrix products. No Jacobian is formed.
@@ -16,21 +13,19 @@ tests/laplace/test_curvature.py compares the results with those of laplace-torch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import (
-    Likelihood,
     bernoulli_map,
-    fit_in_batch_slope,
     fitting_intercept,
     predictive_nll,
     variance_scale,
@@ -47,8 +42,8 @@ from uec_rag.laplace.pairs import (
 )
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 
-BATCH: dict[Likelihood, int] = {"pairs": 1024, "in_batch": 64}
-"""Batch size by likelihood; for "in_batch", the other passages of a batch are the negatives."""
+BATCH = 1024
+"""Pairs whose curvature is computed at once."""
 
 Matrix = NDArray[np.floating]
 Factors: TypeAlias = tuple[NDArray[np.float64], ...]
@@ -75,7 +70,6 @@ class Layer:
     slope, intercept : float
         MAP estimates of a and b.
     structure : {"kron", "diag"}
-    likelihood : {"pairs", "in_batch"}
     """
 
     queries: Encoded
@@ -85,7 +79,6 @@ class Layer:
     slope: float
     intercept: float
     structure: Structure
-    likelihood: Likelihood
 
 
 def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:
@@ -96,8 +89,7 @@ def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:
 
 def accumulate(layer: Layer) -> Factors:
     """Compute the curvature over all pairs of a layer, batch by batch."""
-    size = BATCH[layer.likelihood]
-    batches = (slice(at, at + size) for at in range(0, len(layer.pairs), size))
+    batches = (slice(at, at + BATCH) for at in range(0, len(layer.pairs), BATCH))
     curvatures = (_batch_curvature(layer, batch) for batch in batches)
     return reduce(lambda total, factors: tuple(map(np.add, total, factors)), curvatures)
 
@@ -105,14 +97,10 @@ def accumulate(layer: Layer) -> Factors:
 def _batch_curvature(layer: Layer, batch: slice) -> Factors:
     """Compute the curvature of a batch with features h, h' (n, m) and embeddings z, z' (n, d).
 
-    "pairs": with ``w = p (1 - p) a^2`` and the Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
+    With ``w = p (1 - p) a^2`` and the Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
 
         H_ji = gain_j^2 [ (w z'^2)' h^2 + 2 (w z z')' (h h') + (w z^2)' h'^2 ]_ji
         G    = sum_n w (gain z')(gain z')' + w (gain z)(gain z)'
-
-    "in_batch": for query i with probabilities p_ij, the GGN is ``sum_j p_ij J_ij J_ij' - Jbar_i
-    Jbar_i'`` with ``J_ij = a (z'_j h_i + z_i h'_j)`` and its mean Jbar under p. It takes matrix
-    products over the n texts and, for the term that mixes both sides, over the n^2 pairs.
     """
     pairs = layer.pairs
     q, c = pairs.query_index[batch], pairs.passage_index[batch]
@@ -120,28 +108,13 @@ def _batch_curvature(layer: Layer, batch: slice) -> Factors:
     z, z2 = layer.queries.embedding[q], layer.passages.embedding[c]
     slope, gain = layer.slope, layer.gain[:, None]
     diagonal = layer.structure == "diag"
+    yes = expit(slope * (z * z2).sum(axis=1) + layer.intercept)
+    w = (yes * (1 - yes))[:, None]
     factor: Matrix
-    if layer.likelihood == "pairs":
-        yes = expit(slope * (z * z2).sum(axis=1) + layer.intercept)
-        w = (yes * (1 - yes))[:, None]
-        if diagonal:
-            factor = (w * z2**2).T @ h**2 + 2 * (w * z * z2).T @ (h * h2) + (w * z**2).T @ h2**2
-        else:
-            factor = (w * z2).T @ z2 + (w * z).T @ z
+    if diagonal:
+        factor = (w * z2**2).T @ h**2 + 2 * (w * z * z2).T @ (h * h2) + (w * z**2).T @ h2**2
     else:
-        p = softmax(slope * z @ z2.T, axis=1)
-        mean = p @ z2
-        if diagonal:
-            mean_h2 = p @ h2
-            factor = (p @ z2**2 - mean**2).T @ h**2 + (z**2).T @ (p @ h2**2 - mean_h2**2)
-            # sum_ij p_ij (z_i z'_j) (h_i h'_j)' over all n^2 pairs of the batch: one product.
-            pair_z = (p[..., None] * z[:, None] * z2[None]).reshape(-1, z.shape[1])
-            pair_h = (h[:, None] * h2[None]).reshape(-1, h.shape[1])
-            factor = factor + 2 * (pair_z.T @ pair_h - (mean * z).T @ (h * mean_h2))
-            factor = np.maximum(factor, 0)
-        else:
-            weight = (p * (1 - p)).sum(axis=1)[:, None]
-            factor = (z2 * p.sum(axis=0)[:, None]).T @ z2 - mean.T @ mean + (weight * z).T @ z
+        factor = (w * z2).T @ z2 + (w * z).T @ z
     factor = slope**2 * gain * factor * (gain if diagonal else gain.T)
     factors = (factor,) if diagonal else (factor, h.T @ h + h2.T @ h2)
     return tuple(f.astype(np.float64) for f in factors)
@@ -154,11 +127,9 @@ def fit_posterior(
     gain: FloatArray,
     *,
     structure: Structure = "kron",
-    likelihood: Likelihood = "pairs",
     negatives: Negatives = "hard",
     scaled: bool = True,
     seed: int = 0,
-    curvature: Callable[[Layer], Factors] = accumulate,
 ) -> Posterior:
     """Fit the Laplace posterior over one encoder's last layer.
 
@@ -178,7 +149,6 @@ def fit_posterior(
     gain : array, shape (d,)
         See `uec_rag.encoders.Encoder`.
     structure : {"kron", "diag"}
-    likelihood : {"pairs", "in_batch"}
     negatives : {"hard", "random"}
         As in `training_pairs`.
     scaled : bool
@@ -186,22 +156,14 @@ def fit_posterior(
         scaled, as in the paper, and only the prior precision is chosen.
     seed : int
         Random seed of the split and of the mined negatives.
-    curvature : callable
-        The function that computes the curvature of a layer.
     """
     fitting, held_out = split_queries(pairs, seed)
     similar, are_words = similarities(queries, passages), queries.terms is not None
     if are_words:
-        likelihood, negatives = "pairs", "hard"
+        negatives = "hard"
     train = training_pairs(pairs, fitting, similar, seed, negatives)
     similarity = pair_similarities(queries, passages, train)
-    if likelihood == "pairs":
-        slope, intercept = bernoulli_map(similarity, train.labels)
-    else:
-        positives = _whole_batches(train, seed)
-        slope = fit_in_batch_slope(_batch_similarities(queries, passages, positives))
-        intercept = fitting_intercept(similarity, 0.0, train.labels, slope)
-        train = positives
+    slope, intercept = bernoulli_map(similarity, train.labels)
     test = held_out_pairs(pairs, held_out, similar)
     similarity = pair_similarities(queries, passages, test)
     free = fitting_intercept(similarity, 0.0, test.labels, slope)
@@ -212,9 +174,9 @@ def fit_posterior(
         empty = np.zeros((0, 0), dtype=np.float32)
         return Posterior(structure, empty, empty.reshape(int(structure == "kron"), 0), summary)
 
-    layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
+    layer = Layer(queries, passages, train, gain, slope, intercept, structure)
     sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
-    trials = candidates(layer, curvature(layer), *sides)
+    trials = candidates(layer, accumulate(layer), *sides)
     best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
     summary = replace(summary, prior_precision=best.prior_precision, scale=scale, nll=nll)
     posterior = Posterior(structure, best.covariance, best.profile, summary)
@@ -223,21 +185,6 @@ def fit_posterior(
     mean, deviation = float(log_trace.mean()), max(float(log_trace.std()), 1e-4)
     summary = replace(summary, log_trace_mean=mean, log_trace_sd=deviation)
     return replace(posterior, summary=summary)
-
-
-def _whole_batches(train: LabelledPairs, seed: int) -> LabelledPairs:
-    """Shuffle the positives, and drop those that do not fill a batch."""
-    size = BATCH["in_batch"]
-    keep = np.random.default_rng(seed).permutation(np.flatnonzero(train.labels == 1))
-    full = keep[: len(keep) - len(keep) % size] if len(keep) > size else keep
-    return LabelledPairs(train.query_index[full], train.passage_index[full], train.labels[full])
-
-
-def _batch_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPairs) -> FloatArray:
-    size = min(BATCH["in_batch"], len(pairs))
-    q = queries.embedding[pairs.query_index].reshape(-1, size, queries.embedding.shape[1])
-    p = passages.embedding[pairs.passage_index].reshape(q.shape)
-    return q @ p.transpose(0, 2, 1)
 
 
 # Grids of sqrt(delta) / mean eigenvalue of a factor (kron), and of delta / mean of H (diag).

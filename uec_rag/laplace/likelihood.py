@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,6 @@ def _minimise(
     ).x
     return optimum
 
-
-Likelihood = Literal["pairs", "in_batch"]
 
 # Largest mean variance of a logit, at which even 5 logits are within one standard deviation. Higher
 # estimates, as measured, result from pairs with unlabelled answers, and harm the ranking.
@@ -87,27 +84,6 @@ def bernoulli_map(similarity: Floats, labels: Floats) -> tuple[float, float]:
     bounds = [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
     a, b = _minimise(loss, [10.0 * spread, 0.0], bounds).tolist()
     return a / spread, b - a / spread * centre
-
-
-def fit_in_batch_slope(similarity: Floats) -> float:
-    """Find the MAP slope of the softmax over a batch's passages, with the prior of `bernoulli_map`.
-
-    `similarity`, array, shape (batches, n, n): cosines of each query and each passage; column i
-    answers row i.
-    """
-    from scipy.optimize import minimize_scalar
-
-    s = similarity.astype(np.float64)
-    answer = np.diagonal(s, axis1=1, axis2=2)
-    unit = float(s.std()) / _SLOPE_SCALE
-
-    def loss(log_slope: float) -> float:
-        a = np.exp(log_slope)
-        top = a * s.max(axis=2)
-        total = top + np.log(np.exp(a * s - top[..., None]).sum(axis=2))
-        return float((total - a * answer).mean()) + math.log1p((a * unit) ** 2) / answer.size
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-4.6, 9.2), method="bounded").x))
 
 
 def predictive_nll(

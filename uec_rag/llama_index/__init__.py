@@ -1,7 +1,6 @@
 """The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine.
 
-`vector_store` and `retriever` search, `gate` decides, `refusals` go through other
-engines, `nodes` converts.
+`vector_store` and `retriever` search, `gate` decides, `nodes` converts.
 """
 
 from uec_rag.base.errors import missing_extra

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
@@ -10,7 +10,12 @@ from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
 from llama_index.core.callbacks.base import CallbackManager, EventContext
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms import LLM
@@ -42,7 +47,6 @@ from uec_rag.ensemble import UEC
 from uec_rag.gates.gate import Gate, check_gate
 from uec_rag.gates.rulings import Pending
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
-from uec_rag.llama_index.refusals import leave_out_refusals, response_of
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.results import KEY, read_by_model
 
@@ -268,7 +272,6 @@ class UECQueryEngine(BaseQueryEngine):
         self._engine = query_engine
         self._gate = check_gate(gate)
         self._ways: dict[Outcome, Way | None] = {}
-        leave_out_refusals()
         super().__init__(query_engine.callback_manager)
 
     def route(
@@ -411,7 +414,15 @@ class UECQueryEngine(BaseQueryEngine):
             text = decision.clarifying_question or decision.reason
         is_near = outcome_of(decision.action, decision.code) in ("answer", "uncertain")
         sources = nodes if is_near else competing_nodes(nodes, decision)
-        return response_of(text, sources, streams=_streams(self._engine), is_async=is_async)
+        if not _streams(self._engine):
+            return Response(text, sources)
+        if is_async:
+            return AsyncStreamingResponse(_astream(text), sources)
+        return StreamingResponse((part for part in [text]), sources)
+
+
+async def _astream(text: str) -> AsyncGenerator[str, None]:
+    yield text
 
 
 def _prompt(query: QueryBundle, decision: Decision, nodes: list[NodeWithScore]) -> str:

@@ -201,9 +201,9 @@ class QdrantStore(CandidateStore):
             check_same(collection.ensemble, str(expected))
         return collection
 
-    def _count(self, where: models.Filter | None = None) -> int:
+    def _count(self, condition: models.Filter | None = None) -> int:
         """Return the number of points that match a filter of Qdrant, of all without one."""
-        return self._ask(self._client.count, self._name, count_filter=where, exact=True).count
+        return self._ask(self._client.count, self._name, count_filter=condition, exact=True).count
 
     def _points(
         self, condition: models.Filter | None = None, *, vectors: bool = False
@@ -305,11 +305,11 @@ class QdrantStore(CandidateStore):
         key = None if tenant is None else filters.key_of(tenant)
         if tenant is not None and key is None:
             return []
-        where = None if self._tenant is None else qdrant_filter(self._tenant, _VALUES, ids=True)
-        count = self._count(where)
+        condition = None if self._tenant is None else qdrant_filter(self._tenant, _VALUES, ids=True)
+        count = self._count(condition)
         before, frequencies = self._frequencies.use(key) or (0, [])
         if 10 * abs(count - before) > before:
-            points = self._points(where, vectors=True)
+            points = self._points(condition, vectors=True)
             if tenant is not None:
                 points = (p for p in points if filters.matches(tenant, _passage_of(p)))
             sample = self._gaussians([*islice(points, _SAMPLE)])
@@ -356,12 +356,12 @@ class QdrantStore(CandidateStore):
         return view
 
     def _nearest(
-        self, vectors: Sequence[tuple[str, Any]], limit: int, **read: Any
+        self, vectors: Sequence[tuple[str, Any]], limit: int, **options: Any
     ) -> list[list[Any]]:
         """Return the points nearest to some named vectors, of those that Qdrant selects."""
-        where = self._where()
+        condition = self._where()
         requests = [
-            models.QueryRequest(query=vector, using=name, filter=where, limit=limit, **read)
+            models.QueryRequest(query=vector, using=name, filter=condition, limit=limit, **options)
             for name, vector in vectors
         ]
         answers = self._ask(self._client.query_batch_points, self._name, requests)

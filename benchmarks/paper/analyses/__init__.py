@@ -7,17 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.paper.analyses import (
-    adaptivity,
     calibration,
     challenge,
     fitted,
     layers,
     overlap,
-    prior,
-    routing,
     similarities,
     theorems,
-    variants,
     variations,
 )
 from benchmarks.paper.analyses.base import (
@@ -26,7 +22,9 @@ from benchmarks.paper.analyses.base import (
     has_collections,
     has_proxy,
     searched,
-    subset,
+)
+from benchmarks.paper.analyses.base import (
+    subset as subset,
 )
 from benchmarks.paper.plan import LANGUAGES, MAIN, Group
 from benchmarks.paper.results import Json, folded, paper_table
@@ -61,16 +59,7 @@ ANALYSES = (
     *_both("ablation", variations.run_ablation, variations.section_ablation, "ablation"),
     *_both("sensitivity", variations.run_sensitivity, variations.section_sensitivity),
     Analysis("challenging case", challenge.run, challenge.section, has_collections),
-    Analysis("adaptivity", adaptivity.run, adaptivity.section, has_collections),
-    Analysis(
-        "routing",
-        routing.run,
-        routing.section,
-        lambda groups: bool(subset(groups).plan.languages),
-    ),
     Analysis("calibration", calibration.run, calibration.section, has_proxy),
-    Analysis("posterior variants", variants.run, variants.section, has_proxy),
-    Analysis("prior", prior.run, prior.section, has_proxy),
     Analysis("layers", layers.run, layers.section, has_proxy),
     Analysis("theory", theorems.run, theorems.section),
     _overlap(MAIN),

@@ -7,19 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.paper.data import Collection
-from benchmarks.paper.plan import LANGUAGES, Group, Pair
+from benchmarks.paper.plan import LANGUAGES, Group
 from benchmarks.paper.results import Json
 from benchmarks.paper.tasks import Retrieval
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders import Encoded, Encoder, Role
+from uec_rag.encoders import Encoded, Encoder
 from uec_rag.ensemble import UEC
-from uec_rag.laplace.fit_posterior import fit_posterior
-from uec_rag.laplace.pairs import Pairs, check_pairs
-from uec_rag.laplace.posterior import Posterior
+from uec_rag.laplace.pairs import Pairs
 
 Result = Mapping[str, Any]
 """An analysis as it is read from a run's folder."""
@@ -83,20 +77,6 @@ def encode_pairs(encoder: Encoder, pairs: Pairs) -> tuple[Encoded, Encoded]:
     return encoder.encode(pairs.queries, "query"), encoder.encode(pairs.passages, "passage")
 
 
-def fitted_posterior(encoder: Encoder, pairs: Sequence[Pair], **options: Any) -> Posterior:
-    """The posterior of one encoder; `options` are those of `fit_posterior`."""
-    checked = check_pairs(pairs)
-    return fit_posterior(checked, *encode_pairs(encoder, checked), encoder.gain, **options)
-
-
-def gaussians(
-    encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str], role: Role
-) -> list[Gaussian]:
-    """Each encoder's Gaussians of some texts."""
-    encoded = [encoder.encode(texts, role) for encoder in encoders]
-    return [posterior.gaussian(e) for posterior, e in zip(posteriors, encoded, strict=True)]
-
-
 def quality(row: Result) -> list[str]:
     """The three metrics of a row, in per cent."""
     return [f"{100 * number(row[metric]):.2f}" for metric in METRICS]
@@ -117,38 +97,3 @@ def within(value: float | None, error: float | None, unit: float = 1, digits: in
 def image(text: str, path: Path) -> str:
     """A figure beside the report."""
     return f"![{text}]({path.name})"
-
-
-_RESAMPLES = 500
-
-
-def mean_within(values: NDArray[np.floating]) -> tuple[float, float]:
-    """Mean, and its standard error by drawing fits and queries anew.
-
-    Parameters
-    ----------
-    values : array, shape (fits, queries)
-        For instance differences of nDCG@10 of each query, under several fits.
-
-    Examples
-    --------
-    >>> mean_within(np.full((3, 50), 0.25))
-    (0.25, 0.0)
-    """
-    fits, queries = values.shape
-    rng = np.random.default_rng(0)
-    means = [
-        values[np.ix_(rng.integers(0, fits, fits), rng.integers(0, queries, queries))].mean()
-        for _ in range(_RESAMPLES)
-    ]
-    return float(values.mean()), float(np.std(means))
-
-
-def standardise_log_trace(posterior: Posterior, gaussian: Gaussian) -> FloatArray:
-    """Return each text's log total variance, standardised for an encoder.
-
-    It is 0 for a typical query of the fit, and higher in unknown languages or domains.
-    """
-    usual = posterior.summary
-    log_trace = np.log(np.maximum(gaussian.trace, np.float32(1e-30)))
-    return ((log_trace - usual.log_trace_mean) / usual.log_trace_sd).astype(np.float32)

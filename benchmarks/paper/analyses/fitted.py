@@ -19,7 +19,6 @@ def run_fit(groups: Sequence[Group]) -> Json:
     return {
         name: {
             "structure": uec.fitted.options.structure,
-            "likelihood": uec.fitted.options.likelihood,
             **asdict(uec.report),
         }
         for name, uec in fitted.items()
@@ -33,7 +32,7 @@ def section_fit(result: Result, path: Path) -> Iterator[str]:
     for group, report in result.items():
         if not isinstance(report, dict):
             continue
-        yield f"{group}: {report['structure']} posterior, {report['likelihood']} likelihood"
+        yield f"{group}: {report['structure']} posterior"
         yield markdown(
             ["Encoder", "pairs", "slope", "prior precision", "scale", "NLL", "without variance"],
             [

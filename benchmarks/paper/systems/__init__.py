@@ -297,7 +297,7 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
         What differs, of `UEC`'s options.
     """
     rows = range(len(uec.encoders)) if encoders is None else encoders
-    same = ("space", "structure", "likelihood", "beta")
+    same = ("space", "structure", "beta")
     kept = {name: getattr(uec.fitted.options, name) for name in same} | {"coefficients": "uniform"}
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
     if encoders is None and "coefficients" not in options:
