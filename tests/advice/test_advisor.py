@@ -59,6 +59,9 @@ def test_what_an_advisor_returns_is_read_into_probabilities(reply, opinion):
         ChatResponse(message=ChatMessage('{"verdict": "no"}', role="assistant")),
         CompletionResponse(text="No"),
         SimpleNamespace(content='{"verdict": "no"}'),
+        SimpleNamespace(content=[SimpleNamespace(thinking="Yes?"), SimpleNamespace(text="no")]),
+        SimpleNamespace(output_text="No."),
+        SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content="No."))]),
     ],
     ids=lambda message: type(message).__name__,
 )

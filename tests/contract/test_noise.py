@@ -81,6 +81,15 @@ def test_signs_before_a_question_change_no_decision(shop, signs):
     assert signed.decision.action == plain.decision.action == "answer"
 
 
+@pytest.mark.parametrize("mark", ["1) ", "b) ", "#3 ", "[4] ", "(5) ", "<6> ", "【7】"])
+def test_a_mark_of_a_list_makes_no_name_of_the_word_behind_it(shop, mark):
+    asked = "How much do repairs of chairs cost?"
+    plain, marked = shop.search([asked, f"{mark}{asked}"])
+    assert marked.ids[0] == plain.ids[0]
+    assert marked.decision.action == "answer"
+    assert "How" not in marked.decision.reason
+
+
 @pytest.mark.parametrize("mark", ["[0] ", "[1] ", "(1) ", "(2) "])
 def test_a_string_is_what_its_user_wrote_whatever_it_begins_with(shop, mark):
     marked, before = f"{mark}Who pays for repairs?", "When is lunch?"

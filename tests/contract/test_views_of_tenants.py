@@ -7,6 +7,8 @@ import pickle
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.schema import TextNode
 from starlette.testclient import TestClient
 
@@ -16,6 +18,7 @@ from uec_rag.evaluation.labelling import questions_to_ask
 from uec_rag.gates import Gate
 from uec_rag.server import create_app
 from uec_rag.stores import LocalStore
+from uec_rag.stores.qdrant import QdrantStore
 
 WORDS = UEC(["bm25"])
 TEXTS = [f"The bell of {name} rings at noon." for name in ("Ulm", "Ghent", "Turku", "Split")]
@@ -63,6 +66,13 @@ SHOWN = {
     "LlamaIndex's nodes": lambda view: [
         n.node_id for n in llama_index.UECVectorStore(view).get_nodes()
     ],
+    "store": lambda view: [p.id for p in view.store.passages()],
+    "store's ids": lambda view: [p.id for p in view.store.get(IDS)],
+    "store's examples": lambda view: [p.id for p in view.store.examples()],
+    "store of a snapshot": lambda view: [p.id for p in view.snapshot().store.get(IDS)],
+    "store of a view of its store": lambda view: [
+        p.id for p in view.with_gate(None).store.snapshot({"year": {"$gte": 0}}).passages()
+    ],
     "server": lambda view: [
         p["id"]
         for p in TestClient(create_app(view), base_url="http://localhost")
@@ -104,6 +114,49 @@ ADDING = {
         [TextNode(text="A bell.", id_=id_, metadata=of) for id_ in ids]
     ),
 }
+
+
+def over_vectors():
+    """An index over a store of LangChain."""
+    vectors = DeterministicFakeEmbedding(size=8)
+    store = InMemoryVectorStore.from_texts(TEXTS, vectors, OF, ids=IDS)
+    return langchain.UECRetriever.over(store, WORDS, fit=False).index
+
+
+def in_qdrant():
+    uec = UEC([DeterministicFakeEmbedding(size=8), "bm25"])
+    return index_of(uec, TEXTS, IDS, OF, store=QdrantStore(location=":memory:"), fit=False)
+
+
+ELSEWHERE = {"Qdrant": in_qdrant, "LangChain": over_vectors}
+
+
+@pytest.mark.parametrize("make", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_the_store_of_a_view_elsewhere_shows_its_own(make):
+    store = make().of_tenant(X).store
+    assert {p.id for p in store.get(IDS)} == {"u", "g"}
+    assert {p.id for p in store.examples()} == {"u", "g"}
+    assert not {"t", "s"}.intersection(p.id for p in store.passages())
+    assert {*store.fingerprints(IDS)} == {"u", "g"}
+    assert len(store.vectors(["u", "g"])) == 2
+    with pytest.raises(KeyError, match="is not in"):
+        store.vectors(["u", "t"])
+
+
+@pytest.mark.parametrize("make", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_labels_of_others_are_unknown_elsewhere(make):
+    index = make()
+    with pytest.raises(ValueError, match="1 of 2 ids are not in the index, first 't'"):
+        Gate.from_labels(index, [QUESTION] * 2, [["u"], ["t"]], max_risk=0.5, tenant=X)
+
+
+def test_a_view_opens_no_index(index):
+    index.tenant_required = True
+    with pytest.raises(ValueError, match="tenant's view"):
+        index.of_tenant(X).tenant_required = False
+    assert index.tenant_required
+
+
 DELETING = {
     "index": lambda view, ids: view.delete(ids),
     "all": lambda view, ids: view.clear(),

@@ -366,6 +366,19 @@ def test_each_part_of_a_list_begins_with_its_lead_in_which_is_no_passage_alone(n
     assert not [part for part in parts if LEAD in part and part not in points]
 
 
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("\n- Kettle\n- Kettles", "Kettle"),
+        ("Kettle &amp; <em>cup</em>", "Kettle & cup"),
+        ("Untitled", ""),
+    ],
+)
+def test_the_title_of_front_matter_is_what_a_reader_is_shown(written, title):
+    text = f"---\ntitle: {written}\n---\nIt holds two litres.\n"
+    assert read_content("a.md", text.encode()).title == title
+
+
 @pytest.mark.parametrize(("title", "text"), [("Ion", "The version is 2."), ("Art", "Start it.")])
 def test_a_title_within_another_word_is_not_in_the_text(title, text):
     [passage] = passages_of([Document("a.md", (Section((), text),), title=title)])

@@ -156,8 +156,14 @@ def ask_model(
 
 def text_of(reply: object) -> str | None:
     """Return the text of a model's reply: of a string, or of a message; None of anything else."""
-    message = getattr(reply, "message", reply)  # of a reply of LlamaIndex to messages
-    texts = (message, *(getattr(message, name, None) for name in ("text", "content")))
+    choices = getattr(reply, "choices", None)  # of OpenAI's clients
+    message = choices[0] if choices and isinstance(choices, list) else reply
+    message = getattr(message, "message", message)  # there, and of LlamaIndex to messages
+    names = "output_text", "text", "content"
+    texts = [message, *(getattr(message, name, None) for name in names)]
+    if isinstance(texts[-1], list):  # Anthropic's blocks
+        blocks = [getattr(block, "text", None) for block in texts[-1]]
+        texts.append("".join(block for block in blocks if isinstance(block, str)) or None)
     return next((str(text) for text in texts if isinstance(text, str)), None)
 
 

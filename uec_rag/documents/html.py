@@ -135,7 +135,7 @@ def _tidy(soup: BeautifulSoup) -> None:
     move_notes(soup)
     soup.smooth()
     for button in soup.find_all("button"):
-        if button.find_parent(HEADINGS) is not None or button.find(HEADINGS) is not None:
+        if button.find_parent([*HEADINGS, "dt", "summary"]) is not None or button.find(HEADINGS):
             continue
         if _is_head(button):
             button.name = "p"

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from uec_rag.base.text import ATTRIBUTES
+from uec_rag.base.text import ATTRIBUTES, first_value
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
 from uec_rag.documents.plain_text import fenced, raised, shown_of_role, tidy_lines
 
@@ -88,7 +88,7 @@ def read_markdown(text: str) -> Content:
             block = _without_comments(block) if token.type == "html_block" else block
             texts[slice(*token.map)] = map(_shown_line, block.split("\n"))
     blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, texts)]
-    title = " ".join(str(values.pop("title", None) or "").split())
+    title = " ".join(first_value({"title": values.pop("title", None)}, ["title"]).split())
     return Content([Page(blocks)], title, values)
 
 

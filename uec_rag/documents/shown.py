@@ -22,7 +22,7 @@ _UNSEEN = (
     *("audio", "video", "canvas", "datalist", "img"),
 )
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
-_KINDS_OF_BOX = ("checkbox", "radio")
+_KINDS_OF_BOX = ("checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio")
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
 _TYPED = "text number email tel url date time datetime-local month week"

@@ -20,7 +20,9 @@ def take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
     """Yield the tables that are no layout, and replace them by marks."""
     count = 0
     for tag in root.find_all("table"):
-        is_layout = tag.get("role") in ("presentation", "none")
+        is_layout = not {"presentation", "none"}.isdisjoint(
+            str(tag.get("role", "")).lower().split()
+        )
         is_layout |= tag.find(["table", "pre", *HEADINGS]) is not None
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:

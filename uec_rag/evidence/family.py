@@ -26,6 +26,9 @@ from uec_rag.questions.languages import ENGLISH, OR, any_of, function_words, lis
 NUMBER = "#"
 """The stem of any number."""
 
+# What a line of a list begins with: "1)", "[a]", "#3".
+_OF_LIST = regex.compile(r"[\W_]*\d*[\W_]*|[\W_]*\w++[)\]>\uff09\u3011]\s*")
+_LONGEST_MARK = 12
 _WORD = regex.compile(
     r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:h]\p{Nd}+)*|\p{Han}"
     r"|(?!(?<=\p{L}['’])s\b)[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
@@ -78,6 +81,7 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
             word = word[1:]
         number, stem = _read(word, language)
         begins = start < 2 or text[start - 2] in ".?!:"
+        begins |= start < _LONGEST_MARK and _OF_LIST.fullmatch(text[:start]) is not None
         folded = word.casefold()
         # "in May", "IT", "size M", but not "Ms"
         # "exit I", but not "can I"

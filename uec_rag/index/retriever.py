@@ -129,13 +129,13 @@ class Retriever:
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
         self._view = _View()
         self.uec = uec
-        self.store: Searched = LocalStore() if store is None else store
+        self._store: Searched = LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
-        if len(self.store):
+        if len(self._store):
             self._written.bind(uec.fingerprint)
         self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
-        home = self.store if isinstance(self.store, LocalStore) else LocalStore()
+        home = self._store if isinstance(self._store, LocalStore) else LocalStore()
         self._settings = Settings(home)
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder = save.SavedGate()
@@ -180,7 +180,7 @@ class Retriever:
         return len(self.passages())
 
     def __bool__(self) -> bool:
-        return len(self.store if self._view.tenant is None else self.passages()) > 0
+        return len(self.store) > 0
 
     def of_tenant(self, tenant: Filter) -> Self:
         """Return a view of the index that shows one tenant's passages, and changes no others.
@@ -217,6 +217,15 @@ class Retriever:
             raise ValueError(f"{work}: this is a tenant's view; use the index itself.")
 
     @property
+    def store(self) -> Searched:
+        """Where the passages are; in a tenant's view its own passages alone, which are only read.
+
+        Whoever writes there goes round the index.
+        """
+        tenant = self._view.tenant
+        return self._store if tenant is None else self._store.of_tenant(tenant)
+
+    @property
     def usual_tenant(self) -> Filter | None:
         """The tenant of a framework's retriever that has the index for itself, or of this view."""
         return self._view.tenant or self._usual_tenant
@@ -236,6 +245,7 @@ class Retriever:
 
     @tenant_required.setter
     def tenant_required(self, required: bool) -> None:
+        self._refuse_tenants("tenant_required")
         self._requires_tenant = bool(required)
 
     @property
@@ -267,7 +277,7 @@ class Retriever:
 
         In a tenant's view it is 0, too.
         """
-        return self.store.changes if self._view.tenant is None else 0
+        return self._store.changes if self._view.tenant is None else 0
 
     @property
     def report(self) -> str:
@@ -353,7 +363,7 @@ class Retriever:
             if begun is None or begun[0] is not uec:
                 self._begun = begun = uec, uec.remembering(), set[str]()
         try:
-            return encode_additions(begun[1], self.store, passages, show_progress=show_progress)
+            return encode_additions(begun[1], self._store, passages, show_progress=show_progress)
         except BaseException:
             begun[2].update(passage.searched for passage in passages)
             raise
@@ -399,7 +409,7 @@ class Retriever:
                     f"metadatas: that of {passage.id!r:.60} is not selected by the tenant of this "
                     "view; expected metadata that is."
                 )
-        for passage in self.store.get([passage.id for passage in passages]):
+        for passage in self._store.get([passage.id for passage in passages]):
             if not matches(condition, passage):
                 raise ValueError(
                     f"ids: {passage.id!r:.60} cannot be used; expected ids that begin with what "
@@ -410,9 +420,9 @@ class Retriever:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
         if self.uec.fitted.posteriors is self._posteriors:
             return
-        if len(self.store):
+        if len(self._store):
             raise ValueError(
-                f"uec: it was fitted after these {len(self.store)} passages were indexed, whose "
+                f"uec: it was fitted after these {len(self._store)} passages were indexed, whose "
                 "vectors are of the previous fit; call clear() and add them again."
             )
         self._posteriors = self.uec.fitted.posteriors
@@ -453,8 +463,7 @@ class Retriever:
 
     def clear(self) -> None:
         """Remove every passage."""
-        content = self.store if self._view.tenant is None else self
-        self.delete([passage.id for passage in content.passages()])
+        self.delete([passage.id for passage in self.store.passages()])
 
     def get(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids.
@@ -463,8 +472,8 @@ class Retriever:
         """
         condition, names = self._tenant_of(tenant), as_list(ids, "ids")
         if condition is None:
-            return self.store.get(names)
-        hits = matching(parse(condition), self.store.get(names))
+            return self._store.get(names)
+        hits = matching(parse(condition), self._store.get(names))
         there = {passage.id: passage for passage in hits}
         return [there[id_] for id_ in names if id_ in there]
 
@@ -478,7 +487,7 @@ class Retriever:
 
         `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
         """
-        return Passages(self.store.snapshot(all_of(self._tenant_of(tenant), filter)))
+        return Passages(self._store.snapshot(all_of(self._tenant_of(tenant), filter)))
 
     def vectors(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if an id is unknown.
@@ -490,7 +499,7 @@ class Retriever:
             there = {passage.id for passage in self.get(names, tenant=tenant)}
             if unknown := [id_ for id_ in names if id_ not in there]:
                 raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
-        return self.store.vectors(names)
+        return self._store.vectors(names)
 
     def _tenant_of(self, tenant: Filter | Everyone) -> Filter | None:
         """Return the filter of a call's tenant, None for all; see `check_tenant`."""
@@ -501,9 +510,9 @@ class Retriever:
     @property
     def _written(self) -> Store:
         """The store, to write to; RuntimeError in a snapshot."""
-        if not isinstance(self.store, Store):
+        if not isinstance(self._store, Store):
             raise RuntimeError("this is a snapshot of an index; write to the index itself.")
-        return self.store
+        return self._store
 
     def search(
         self,
@@ -601,7 +610,7 @@ class Retriever:
         if (diversity is not None or is_being_fitted) and not self._is_snapshot:
             view = self.snapshot()  # no passage of it is deleted
         view._follow()
-        view.store.remove_deleted()
+        view._store.remove_deleted()
         tenant = options.get("tenant", EVERYONE)
         is_open = tenant is EVERYONE and self._view.tenant is None and not self.tenant_required
         request = Request(
@@ -642,7 +651,7 @@ class Retriever:
             settings = replace(self._settings, values=home.settings)
             self._follow()
             self._check_fit()
-            uec, store = self.uec, self.store
+            uec, store = self.uec, self._store
             if failed:
                 uec, store = without(uec, store, failed) or (uec, store)
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
@@ -660,7 +669,7 @@ class Retriever:
                 is_repeated = error.encoder in failed  # something else asks it
                 is_of_store = isinstance(error, NoDirection) and not error.text
                 names = [*failed, error.encoder]
-                if is_of_store or is_repeated or without(self.uec, self.store, names) is None:
+                if is_of_store or is_repeated or without(self.uec, self._store, names) is None:
                     raise
                 if isinstance(error, NoDirection) and len(request.queries) > 1:  # not of others
                     alone = [replace(request, queries=[query]) for query in request.queries]
@@ -714,10 +723,10 @@ class Retriever:
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
-        self.store.remove_deleted()
+        self._store.remove_deleted()
         condition = all_of(self._tenant_of(tenant), filter)
         request = Request((), check_k(k), condition, diversity=diversity)
-        store = self.store if diversity is None else self.store.snapshot()
+        store = self._store if diversity is None else self._store.snapshot()
         language = check_language(self.language) or ENGLISH
         return ask_vector(self.uec, store, embedding, request, language)
 
@@ -757,7 +766,7 @@ class Retriever:
         again : bool
             Whether passages are looked up again, if they were before.
         """
-        store, pairs = self.store, () if of is None else of.passages
+        store, pairs = self._store, () if of is None else of.passages
         if pairs and store.can_look_up:
             if again or pairs not in self._living:
                 now = store.fingerprints([id_ for id_, _ in pairs])
@@ -778,7 +787,7 @@ class Retriever:
             view = type(self).__new__(type(self))
             view.__dict__ |= self.__dict__  # a copy would have settings of its own
             view._view = self._view
-            view.store, view._is_snapshot = self.store.snapshot(), True
+            view._store, view._is_snapshot = self._store.snapshot(), True
             view._is_being_fitted |= is_being_fitted
             return view
 
@@ -819,7 +828,7 @@ class Retriever:
         """Return the `labels` of one tenant, which are apart from those of others and of none."""
         condition = self._tenant_of(tenant)
         labels = read_labels(self._settings.home, condition)
-        view = self.store if condition is None else self.store.snapshot(condition)
+        view = self._store if condition is None else self._store.snapshot(condition)
         return follow_labels(labels, view)
 
     def label(
@@ -852,7 +861,7 @@ class Retriever:
         """
         ids, condition = as_list(relevant_ids or [], "relevant_ids"), self._tenant_of(tenant)
         if condition is None:
-            there = self.store.fingerprints(ids)
+            there = self._store.fingerprints(ids)
         else:
             there = {p.id: hash_text(p.text) for p in self.get(ids, tenant=tenant)}
         check_label(question, ids, there, self.folder)
@@ -897,7 +906,7 @@ class Retriever:
         k = check_k(k)
         check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
         self._fit_once()
-        store = self.store.snapshot()
+        store = self._store.snapshot()
         answers = check_labels(queries, relevant_ids, store)
         with patiently():
             self.calibration = learn.calibrate_with_labels(
@@ -943,7 +952,7 @@ class Retriever:
             If the index is only read.
         """
         self._refuse_tenants("fit_from")
-        sample = self.store.examples() if passages is None else [*passages]
+        sample = self._store.examples() if passages is None else [*passages]
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in sample:
             check_type(passage, Passage, "passages", "Passage objects", instead)
@@ -951,29 +960,29 @@ class Retriever:
         with patiently():
             fitted = learn.fit_without_labels(before, sample, show_progress=show_progress)
         self._use_fit(fitted, sample)
-        if isinstance(self.store, SourceStore) and passages is not None:
-            learn.remember(before, self.store, self.uec.fitted)
+        if isinstance(self._store, SourceStore) and passages is not None:
+            learn.remember(before, self._store, self.uec.fitted)
         return self
 
     async def afit_once(self) -> None:
         """Wait for the fit that the first search makes, in a thread that no event loop needs."""
         fit = self._first_fit
         if fit.is_due and not self._is_snapshot and fit.mode != "background":
-            await fit.aonce(self.uec, self.store, self._must_stay, self._fit)
+            await fit.aonce(self.uec, self._store, self._must_stay, self._fit)
 
     def _fit_once(self) -> bool:
         """Fit an ensemble without a fit; return whether it is fitted beside searches now."""
         if not self._first_fit.is_due or self._is_snapshot:
             return False
-        return self._first_fit.once(self.uec, self.store, self._must_stay, self._fit)
+        return self._first_fit.once(self.uec, self._store, self._must_stay, self._fit)
 
     def _fit(self) -> None:
-        self._first_fit.attempt(self.uec, self.store, self._use_fit)
+        self._first_fit.attempt(self.uec, self._store, self._use_fit)
 
     def _must_stay(self) -> bool:
         """Return whether something was made with the ensemble as it is."""
         gate, home = self.gate, self._settings.home
-        is_engine = self.store.is_elsewhere and not isinstance(self.store, SourceStore)
+        is_engine = self._store.is_elsewhere and not isinstance(self._store, SourceStore)
         has_own_gate = gate is not None and gate.max_wrong is None
         is_calibrated = self.calibration is not None or has_own_gate
         return is_engine or home.read_only or is_calibrated or bool(read_labels(home))
@@ -987,7 +996,7 @@ class Retriever:
             *(self._first_fit.swapping, passages),
             must_recount=must_recount,
         ) as store:
-            self.store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
+            self._store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
             self._settings = self._settings.now()
 
     def save(self, path: str | os.PathLike[str], *, tenant_required: bool | None = None) -> None:
@@ -1022,11 +1031,11 @@ class Retriever:
         required = (self.tenant_required or None) if tenant_required is None else tenant_required
         if home.folder == target and not self._is_snapshot:
             with home.changing():
-                save.record(home, self.store, self.uec, self.calibration)
+                save.record(home, self._store, self.uec, self.calibration)
                 home.change_settings({save.TENANT_REQUIRED: bool(required)})
             store = home
         else:
-            content = self.uec, self.store, self.calibration
+            content = self.uec, self._store, self.calibration
             store = save.save_index(target, *content, home.settings, required=required)
         if gate is not None:
             gate.save(target / GATE_FILE)
@@ -1109,12 +1118,12 @@ class Retriever:
         ensemble = uec or settings.load_ensemble()
         have_other_stems = settings.check_made_with(ensemble)
         retriever = cls(ensemble, fit=fit)
-        retriever.store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
-        if len(retriever.store) and not have_other_stems:
+        retriever._store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
+        if len(retriever._store) and not have_other_stems:
             retriever._written.bind(ensemble.fingerprint)
         retriever._settings, retriever.calibration = settings, settings.read_calibration()
         if have_other_stems:
-            passages = passages_to_count(ensemble, retriever.store, home)
+            passages = passages_to_count(ensemble, retriever._store, home)
             retriever._use_fit(ensemble, passages, must_recount=True)
         return retriever
 
@@ -1133,7 +1142,7 @@ class Retriever:
         """Take the ensemble and the calibration of the folder."""
         values, before = settings.values, self._settings.values
         expected = values.get("ensemble_fingerprint")
-        has_any = len(self.store) > 0
+        has_any = len(self._store) > 0
         if expected is not None and has_any and expected != self.uec.fingerprint:
             self.uec = settings.load_ensemble()
             self._posteriors = self.uec.fitted.posteriors
@@ -1176,7 +1185,7 @@ class Retriever:
 
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
-        for store in {id(home): home for home in (self._settings.home, self.store)}.values():
+        for store in {id(home): home for home in (self._settings.home, self._store)}.values():
             if isinstance(store, Store):
                 store.close()
 

@@ -240,8 +240,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document; TypeError or ValueError of no id."""
         check_text(ref_doc_id, "ref_doc_id")
-        condition = all_of(self.index._view.tenant, passage_filter(doc_ids=[ref_doc_id]))
-        passages = self.index.store.snapshot(condition).passages()
+        passages = self.index.store.snapshot(passage_filter(doc_ids=[ref_doc_id])).passages()
         self.index.delete([passage.id for passage in passages])
 
     def delete_nodes(
@@ -273,7 +272,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         tenant: Filter | None = None,
     ) -> Iterable[Passage]:
         """Return passages by id, by metadata, or both, or all; of a tenant, if there is one."""
-        store, tenant = self.index.store, all_of(self.index._view.tenant, tenant)
+        store = self.index.store
         if node_ids is not None and (filters is None or not node_ids):
             hits = store.get(as_list(node_ids, "node_ids"))
             return hits if tenant is None else matching(parse(tenant), hits)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from typing import Literal
 
 import regex
@@ -211,6 +212,9 @@ def asks_about_answer(turn: str, language: str = "") -> bool:
     )
 
 
+_NUMBERS = ("number", "no", "nr", "nummer", "numéro", "número", "numero")
+
+
 @skip_long_texts(None)
 def place_of_answer(turn: str, language: str = "") -> int | None:
     """Return the place of an earlier answer that a turn asks for, from 0 or back from -1.
@@ -225,7 +229,8 @@ def place_of_answer(turn: str, language: str = "") -> int | None:
     >>> [place_of_answer(turn) for turn in said]
     [0, -2, None]
     """
-    words = {*_words(turn)}
+    spoken = [word for word in _words(turn) if word not in _NUMBERS]
+    words = {*spoken}
     for code in [language] if language else languages.languages():
         table = tables()[code].get("answer", {})
         if "ordinals" not in table:
@@ -235,6 +240,8 @@ def place_of_answer(turn: str, language: str = "") -> int | None:
             for key in ("nouns", "returns", "before", "last", "begins")
         )
         ordinals = [{*row.split()} for row in table["ordinals"].split(",")]
+        numbered = {number for noun, number in pairwise(spoken) if noun in nouns}  # "question 2"
+        ordinals = [row | {str(at)} & numbered for at, row in enumerate(ordinals, 1)]
         _, fillers, verbs = _words_of_forms(code, goes_on=False)
         small_words = fillers if words & nouns else {"one", *languages.function_words(code)}
         remainder = words - nouns - returns - before - ends - begins - verbs - small_words

@@ -207,8 +207,8 @@ OR = {code: f" {template(code)[1].split()[0]} " for code in languages()}
 WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
 # Faces, pictures and laughter, which say as much as thanks do; and letters that are drawn out.
 _FACE = regex.compile(
-    r"(?:(?<!\w)[:;=x][-^o'’]?+[dpo3()\[\]/\\|*]++|<3++|\^_*+\^|-_+-|\b(?:lo+l|lma+o|rofl"
-    r"|(?:[hj\u0445]+[aei\u0430\u0435\u0438]+){2,}[hj]*))(?!\w)|[\p{Extended_Pictographic}\p{So}\p{Sk}--[0-9#*]][\p{M}\u200d]*+",
+    r"(?:(?<!\w)(?:[:;=x][-^o'’]?+[dpo3()\[\]/\\|*]++|t_++t|\\o++/|\([yn]\))|<3++|\^_*+\^|-_+-"
+    r"|\b(?:lo+l|lma+o|rofl|(?:[hj\u0445]+[aei\u0430\u0435\u0438]+){2,}[hj]*))(?!\w)|[\p{Extended_Pictographic}\p{So}\p{Sk}--[0-9#*]][\p{M}\u200d]*+",
     regex.IGNORECASE | regex.V1,
 )
 _SAYS_NOTHING = regex.compile(r"[\s\p{P}--[?？؟#%&*@/\\]]*", regex.V1)

@@ -258,13 +258,15 @@ class QdrantStore(CandidateStore):
         return (point for point in points if filters.matches(condition, _passage_of(point)))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that exist, in the order of `ids`."""
-        passages = {passage.id: passage for passage in map(_passage_of, self._points(_having(ids)))}
+        """Return the passages of those ids that there are, in the order of `ids`."""
+        condition, there = filters.parse(self._filter), map(_passage_of, self._points(_having(ids)))
+        passages = {p.id: p for p in there if filters.matches(condition, p)}
         return [passages[id_] for id_ in ids if id_ in passages]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        points = {_passage_of(p).id: p for p in self._points(_having(ids), vectors=True)}
+        there = {passage.id for passage in self.get(ids)} if self._filter else {*ids}
+        points = {_passage_of(p).id: p for p in self._points(_having([*there]), vectors=True)}
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")

@@ -657,7 +657,8 @@ class SourceStore(CandidateStore):
 
     def examples(self, limit: int = 2000) -> list[Passage]:
         """Return up to `limit` passages; none if the source cannot list them."""
-        return [] if self.source.sample is None else [*self.source.sample(limit)]
+        sample = [] if self.source.sample is None else [*self.source.sample(limit)]
+        return sample if self._filter is None else [*matching(self._condition, sample)]
 
     def corpus(self) -> str:
         """Return the hash of the source's name, by which a gate notices that it is another."""
