@@ -66,8 +66,8 @@ def documents(tmp_path_factory):
         (folder / f"{number}" / name).write_bytes(
             data if isinstance(data, bytes) else data.encode()
         )
-    read = {document.source.split("/")[0]: document for document in read_folder(folder)}
-    return {title: read[f"{number}"] for number, title in enumerate(FILES)}
+    documents = {document.source.split("/")[0]: document for document in read_folder(folder)}
+    return {title: documents[f"{number}"] for number, title in enumerate(FILES)}
 
 
 @pytest.mark.filterwarnings("ignore:.*a.txt is not UTF-8", "ignore:.*a.txt has 1 bytes")
