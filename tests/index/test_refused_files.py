@@ -10,7 +10,7 @@ from uec_rag.base.errors import EncoderFailed, UECWarning
 from uec_rag.documents import read_folder
 from uec_rag.index.updates import replace_files
 
-MOST = 3_000  # characters that the service reads
+MOST = 150  # characters that the service reads
 
 
 class Service:
@@ -36,7 +36,9 @@ def asking_much(passages):
     """Adds questions longer than the service reads to one file."""
     for passage in passages:
         if passage.metadata["source"] == "3.md":
-            passage.metadata["questions"] = [f"Who is guest {number}?" for number in range(400)]
+            passage.metadata["questions"] = [
+                f"Who is the guest {row} {'of the hut ' * 14}?" for row in range(9)
+            ]
 
 
 def test_it_is_left_out_and_named_and_nothing_is_embedded_twice(folder):
@@ -48,7 +50,7 @@ def test_it_is_left_out_and_named_and_nothing_is_embedded_twice(folder):
         5,
         {f"{number}.md" for number in (0, 1, 2, 4, 5)},
     )
-    assert len(service.log) == len({*service.log}) == 5
+    assert len(service.log) == len({*service.log}) == 6  # each text, and no question
 
 
 def test_what_the_index_had_of_it_stays(folder):
@@ -66,3 +68,11 @@ def test_a_service_that_fails_for_all_ends_it(folder):
 
     with pytest.raises(EncoderFailed, match="401"):
         replace_files(Retriever(UEC([failing, "bm25"])), read_folder(folder))
+
+
+def test_a_refused_question_names_the_passage_that_it_is_of():
+    index = Retriever(UEC([Service(), "bm25"]))
+    asked = [{}, {"questions": [f"Who is the guest {'of the hut ' * 14}?"]}]
+    with pytest.raises(EncoderFailed, match="It is of the passage 'b'; nothing was added"):
+        index.add(["The hut has beds.", "The barn has hay."], ["a", "b"], asked)
+    assert len(index) == 0
