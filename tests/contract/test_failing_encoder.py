@@ -171,6 +171,14 @@ def test_a_question_whose_vector_is_null_is_decided_by_words(index, service, rep
     assert result.passages[0].text == ANSWER
 
 
+def test_a_question_for_which_a_service_returns_no_vector_is_decided_by_words():
+    words = bag_of_words(16, "service")
+    index = index_of(UEC([lambda texts: [] if ASKED in texts else words(texts), "bm25"]), [ANSWER])
+    with pytest.warns(UserWarning, match="decided without it"):
+        result = index.search([ASKED])[0]
+    assert result.passages[0].text == ANSWER
+
+
 def test_it_is_told_in_the_language_of_the_question(index, service):
     service.error = ERRORS[0]
     [one] = index.search(["Wie lange ist die Garantie auf Lampen?"])

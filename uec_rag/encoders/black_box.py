@@ -255,7 +255,8 @@ class BlackBoxEncoder(IdentityHead):
 
 def _without_nulls(vectors: Any, texts: Sequence[str], width: int | None) -> Any:  # noqa: ANN401
     """Return vectors of which each that is null, or has a null, is NaN: it has no direction."""
-    rows = [None] * len(texts) if vectors is None else vectors
+    is_empty = vectors is None or (isinstance(vectors, list | tuple) and not vectors)
+    rows = [None] * len(texts) if is_empty else vectors
     if width is None or not isinstance(rows, list | tuple):
         return vectors
     nulls = [row is None or (isinstance(row, list | tuple) and None in row) for row in rows]

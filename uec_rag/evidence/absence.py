@@ -59,7 +59,7 @@ _SIGNED = regex.compile(r"\p{L}++[#+]++")
 _CODE = regex.compile(
     r"(?=\D*\d)(?=[^\p{L}]*\p{L})(?!\d++(?:st|nd|rd|th|s|er|re|e|h)\Z)[\p{L}\d-]++"
 )
-_AROUND_CODE = regex.compile(r"[-_]|(?<=\d)s\Z|\Av(?=\d)")
+_AROUND_CODE = regex.compile(r"[-_]|(?<=\d)s\Z|\A[vV](?=\d)")
 _VERSION = regex.compile(r"\d++(?:\.\d++)*")
 _TO = r"\s?(?:-|–|to|until|till|through|bis|à|au|a|al|até|hasta|по|至|到|から)\s?"
 _AND = r"\s?(?:,|/|&|and|or|und|oder|et|ou|y|e|o|и|和|或)\s?"
@@ -68,15 +68,16 @@ _LATER = regex.compile(
     r"(?:later|newer|above|up|higher|neuer|höher|plus|superior))"
 )
 _YEAR = regex.compile(
-    r"(?<!\w)(in|im|en|em|nel|of|for|für|pour|para|в)\s((?:19|20)\d\d)(?![\w.,-]*\d)"
+    r"(?<!\w)(in|im|en|em|nel|of|for|für|pour|para|в)\s((?:1[5-9]|20)\d\d)(?![\w.,-]*\d)"
 )
 _HAN_MONTH = regex.compile(r"(\d{1,2}|十?[一二三四五六七八九十])[月월](?!\d)")
 _HAN_NUMBERS = "一二三四五六七八九十"
 # Of who or what is from a country, by its endings and otherwise.
 _ENDINGS = "ian", "ean", "an", "ish", "ese", "ic", "i", "n", "y"
 _OF_COUNTRIES = """\
-danish denmark, dutch netherlands, english england, finnish finland, french france, greek greece,
-irish ireland, polish poland, scottish scotland, swiss switzerland, welsh wales"""
+dane denmark, danish denmark, dutch netherlands, english england, finn finland, finnish finland,
+french france, greek greece, irish ireland, pole poland, polish poland, scot scotland, scottish
+scotland, spaniard spain, spaniard spanish, swiss switzerland, thai thailand, welsh wales"""
 Span: TypeAlias = tuple[int, int]
 """From where to where in a text."""
 
@@ -319,7 +320,7 @@ def _codes(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]
 
 def _plain(code: str) -> str:
     """Return a code without what parts it, in the singular, and a version without its "v"."""
-    return str(_AROUND_CODE.sub("", code.casefold()))
+    return str(_AROUND_CODE.sub("", code)).casefold()
 
 
 @lru_cache(512)
@@ -486,9 +487,10 @@ def is_form(word: str, name: str) -> bool:
     [False, False]
     """
     pairs = split_phrases(_OF_COUNTRIES)
-    if f"{word} {name}" in pairs or f"{name} {word}" in pairs:
+    forms = [(word, name), (word.removesuffix("s"), name.removesuffix("s"))]
+    if any(f"{a} {b}" in pairs or f"{b} {a}" in pairs for a, b in forms):
         return True
-    name, word = sorted((word.removesuffix("s"), name.removesuffix("s")), key=len)
+    name, word = sorted(forms[1], key=len)
     if word == name:
         return True
     for ending in _ENDINGS:

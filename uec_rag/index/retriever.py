@@ -337,7 +337,9 @@ class Retriever:
                     f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
                 ) from error
             except EncoderFailed as error:
-                ids = [p.id for p in passages if p.searched in error.texts]
+                texts = {*error.texts}
+                sent = ((p.id, (p.searched, p.headed, *p.seen_beside)) for p in passages)
+                ids = [id_ for id_, inputs in sent if not texts.isdisjoint(inputs)]
                 if not ids:
                     raise
                 text = f"{error} It is of the passage {ids[0]!r}; nothing was added."

@@ -147,7 +147,12 @@ def _encode(
             return passages, retriever.encode(passages), refusals
         except EncoderFailed as error:
             texts = {*error.texts}
-            files = {file_of(p) for p in passages if undecorated(p.searched) in texts} - {None}
+            files = {
+                file_of(p)
+                for p in passages
+                for text in (p.searched, p.headed, *p.seen_beside)
+                if undecorated(text) in texts
+            } - {None}
             if not files:
                 raise
             warn(f"{error} The file {min(map(str, files))!r} is left out.")
