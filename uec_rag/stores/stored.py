@@ -382,8 +382,8 @@ class Listed:
 
     def news(self, passages: Sequence[Passage]) -> set[str]:
         """Return the ids of the passages that are not listed, or with another text."""
-        texts = {p.id: self.rows[p.id][1].text for p in passages if p.id in self.rows}
-        return {p.id for p in passages if texts.get(p.id) != p.text}
+        before = ((p, self.rows.get(p.id)) for p in passages)
+        return {p.id for p, row in before if row is None or row[1].text != p.text}
 
     @property
     def is_whole(self) -> bool:
