@@ -293,7 +293,8 @@ class Gaussian:
         """Build from means only, shape (n, d), with a (factored) variance of 0."""
         matrix = as_matrix(mean, "mean")
         rows, dimension = matrix.shape
-        return cls.from_factors(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
+        zeros = np.zeros((rows, 1), np.float32), np.zeros((1, dimension), np.float32)
+        return cls.from_checked(matrix, *zeros, terms=terms)
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -27,6 +27,7 @@ from uec_rag.base.checks import (
     refuse_unknown,
 )
 from uec_rag.base.errors import warn
+from uec_rag.base.records import Recent
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.clarify.replies import Within
 from uec_rag.ensemble import UEC
@@ -49,6 +50,9 @@ Question: TypeAlias = str | Mapping[str, Any]
 The turns may also be the "messages" of a graph's state, of which the last may be the question.
 """
 
+_MOST_CONVERTED = 2**22  # characters of documents whose passages are kept
+_PLAIN = frozenset([str, int, float, bool, type(None)])  # values that nobody can change
+
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
 
@@ -59,14 +63,43 @@ def to_document(passage: Passage) -> Document:
     return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
-def passages_of(documents: Sequence[Document]) -> list[Passage]:
-    """Convert documents of another store to passages; langchain-qdrant has ids in the metadata."""
+class Converted(Recent[tuple[str, str], tuple[list[object], list[type], Passage]]):
+    """The passages that were made of documents, by id and text, with the metadata they are of."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CONVERTED, lambda entry: len(entry[-1].text) + len(str(entry[0])))
+
+    def of(self, id_: str, text: str, metadata: dict[str, Any]) -> Passage:
+        """Return the passage of a document, which must not be changed.
+
+        It is the one from before if the metadata are the same to the last bit and in their order,
+        and hold nothing that could be changed from outside.
+        """
+        parts = [*metadata, *metadata.values()]
+        kinds = [*map(type, parts)]
+        if (entry := self.get((id_, text))) and entry[1] == kinds and entry[0] == parts:
+            return entry[2]
+        passage = Passage(id_, text, as_json(metadata))
+        # 0.0 equals -0.0.
+        if _PLAIN.issuperset(kinds) and not any(type(part) is float and not part for part in parts):
+            self.keep((id_, text), (parts, kinds, passage))
+        return passage
+
+
+def passages_of(documents: Sequence[Document], converted: Converted | None = None) -> list[Passage]:
+    """Convert documents of another store to passages; langchain-qdrant has ids in the metadata.
+
+    `converted`: what was made of others before.
+    """
     passages = []
     for document in documents:
         text, metadata = document.page_content, document.metadata
         id_ = document.id or metadata.get("_id")
         id_ = content_id(text, metadata) if id_ is None else str(id_)
-        passages.append(Passage(id_, text, as_json(metadata)))
+        if converted is None:
+            passages.append(Passage(id_, text, as_json(metadata)))
+        else:
+            passages.append(converted.of(id_, text, metadata))
     return passages
 
 

@@ -24,7 +24,7 @@ from uec_rag.base.loops import either, is_own
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
 from uec_rag.index.first_fit import FitMode
-from uec_rag.langchain.conversion import passages_of
+from uec_rag.langchain.conversion import Converted, passages_of
 from uec_rag.stores.base import Filter
 from uec_rag.stores.comparisons import ORDERS, Compare
 from uec_rag.stores.filters import leaves, matching, parse, translate
@@ -96,13 +96,15 @@ def index_over(
 
 def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
     """Return a vector store or a retriever as a source of `count` candidates for each question."""
-    name = type(store).__name__
+    name, converted = type(store).__name__, Converted()
     if isinstance(store, BaseRetriever):
         ways = "_get_relevant_documents", "_aget_relevant_documents"
         is_first = is_own(store, BaseRetriever, *ways)
         ask = either(store.invoke, store.ainvoke, awaited_first=is_first)
         documents = f"the documents of {name}"
-        return source_of_retriever(documents, lambda question: passages_of(ask(question)))
+        return source_of_retriever(
+            documents, lambda question: passages_of(ask(question), converted)
+        )
     kinds = (_KINDS[cls.__name__] for cls in type(store).__mro__ if cls.__name__ in _KINDS)
     kind = next(kinds, _other)(store)
 
@@ -124,8 +126,8 @@ def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
                 for fetched in takewhile(ceiling.__gt__, (_MORE**n * size for n in count_from(1))):
                     documents = ask(question, size, **options | {"fetch_k": fetched})
                     if len(documents) >= size:
-                        return passages_of(documents)
-            return passages_of(ask(question, size, **options))
+                        return passages_of(documents, converted)
+            return passages_of(ask(question, size, **options), converted)
 
         return Search(
             name,
@@ -137,8 +139,8 @@ def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
             partial(find, is_exact=True) if kind.run else None,
         )
 
-    def get(ids: list[str]) -> list[Passage]:
-        return passages_of(look_up(ids)) if ids else []  # Chroma refuses to get none
+    def get(ids: list[str], converted: Converted | None = converted) -> list[Passage]:
+        return passages_of(look_up(ids), converted) if ids else []  # Chroma refuses to get none
 
     collection = getattr(store, "collection_name", getattr(store, "_collection_name", None))
     label = f" {collection!r}" if isinstance(collection, str) else ""
@@ -147,9 +149,9 @@ def source_of(store: VectorStore | BaseRetriever, count: int) -> Source:
         search("similarity_search"),
         kind.vectors,
         get if _looks_up(store) else None,
-        list_ids and (lambda limit: get(list_ids(limit, None))),
+        list_ids and (lambda limit: get(list_ids(limit, None), None)),
         search("similarity_search_by_vector") if kind.by_vector else None,
-        select=list_ids and (lambda filter, limit: get(list_ids(limit, filter))),
+        select=list_ids and (lambda filter, limit: get(list_ids(limit, filter), None)),
         size=kind.size,
     )
 

@@ -57,6 +57,11 @@ class Passage:
         """Its subject, source and words, derived at the first access."""
         return About.from_passage(self.metadata, self.text)
 
+    @cached_property
+    def text_key(self) -> int:
+        """A number for the text, by which copies are told without reading it."""
+        return int(hash_text(self.text), 16)
+
     @property
     def headed(self) -> str:
         """The text after its headings, if they are in the metadata alone, as models read it."""
@@ -135,8 +140,8 @@ def hash_text(text: str) -> str:
 
 
 def text_keys(passages: Iterable[Passage]) -> NDArray[np.uint64]:
-    """Return a number for the text of each passage, by which copies are told without reading it."""
-    return np.array([int(hash_text(passage.text), 16) for passage in passages], dtype=np.uint64)
+    """Return the `text_key` of each passage."""
+    return np.array([passage.text_key for passage in passages], dtype=np.uint64)
 
 
 def distinct(passages: Iterable[Passage]) -> list[Passage]:

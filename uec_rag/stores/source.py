@@ -48,7 +48,7 @@ from uec_rag.stores.filters import (
     parse,
 )
 from uec_rag.stores.local import View
-from uec_rag.stores.passage import Passage, distinct
+from uec_rag.stores.passage import Passage, copy_value, distinct
 from uec_rag.stores.stored import Mirror, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
@@ -599,7 +599,8 @@ class SourceStore(CandidateStore):
         view = copy(self)
         view._filter = all_of(self._filter, filter)
         view._narrower = all_of(self._narrower, filter)
-        view._condition = parse(view._filter or {})
+        if filter is not None:
+            view._condition = parse(view._filter or {})
         view._memory = {} if self._memory is None else self._memory
         return view
 
@@ -631,7 +632,12 @@ class SourceStore(CandidateStore):
             passages |= {passage.id: passage for passage in self.source.get(missing)}
         if self._filter is not None:
             passages = {p.id: p for p in matching(self._condition, [*passages.values()])}
-        return [passages[id_] for id_ in ids if id_ in passages]
+        # Those that were found are looked at by other searches.
+        return [
+            replace(p, metadata=copy_value(p.metadata))
+            for p in map(passages.get, ids)
+            if p is not None
+        ]
 
     def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
         """Hash the texts that the source has now."""

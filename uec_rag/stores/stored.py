@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import NoDirection, warn_once
@@ -353,6 +354,15 @@ def _says_the_same(before: Passage, now: Passage) -> bool:
     return before.counted == now.counted
 
 
+def _leading(scores: FloatArray, count: int) -> NDArray[np.int64]:
+    """Return the places of the highest scores above 0, of equal ones the first; few are sorted."""
+    places = np.flatnonzero(scores > 0)
+    if 0 < count < len(places):
+        above = scores[places]
+        places = places[above >= np.partition(above, -count)[-count]]
+    return places[np.argsort(-scores[places], kind="stable")][:count]
+
+
 @dataclass(frozen=True, eq=False)
 class Listed:
     """The words of passages, by which a store is searched beside its vectors.
@@ -382,8 +392,8 @@ class Listed:
 
     def news(self, passages: Sequence[Passage]) -> set[str]:
         """Return the ids of the passages that are not listed, or with another text."""
-        texts = {p.id: self.rows[p.id][1].text for p in passages if p.id in self.rows}
-        return {p.id for p in passages if texts.get(p.id) != p.text}
+        before = ((p, self.rows.get(p.id)) for p in passages)
+        return {p.id for p, row in before if row is None or row[1].text != p.text}
 
     @property
     def is_whole(self) -> bool:
@@ -454,7 +464,6 @@ class Listed:
         if not query.terms or not len(view):
             return []
         scores = np.sum(view.compare(query.terms).similarities, axis=0)
-        ranks = np.argsort(-scores, kind="stable")[:, :count]
-        best = [row[score[row] > 0] for row, score in zip(ranks, scores, strict=True)]
+        best = [_leading(row, count) for row in scores]
         ids = dict.fromkeys(passage.id for hits in view.gather(best) for passage in hits)
         return [id_ for id_ in ids if id_ not in exclusions]
