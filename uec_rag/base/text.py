@@ -47,7 +47,7 @@ MOST_QUESTIONS, LONGEST_QUESTION, MOST_NAMES = 10, 200, 30
 """Bounds of what stands beside a passage: questions, their characters, and everyday names."""
 
 _LOOKED_AT_BESIDE = 12_000  # characters, more than what is within these bounds
-_NAMES, _QUESTION_MARKS = regex.compile(r"\s*+[,;、，،]\s*+"), tuple("?？؟")
+_NAMES, _QUESTION_MARKS = regex.compile("[,;、，،]"), tuple("?？؟")
 _FEW_WORDS, _LONG_WORD = 5, 12  # words of a name; characters, where no space parts words
 
 MARKDOWN = (".md", ".markdown", ".mdx")
@@ -297,7 +297,7 @@ def _within_bounds(lines: Iterable[str]) -> list[str]:
             asks += len(line) <= LONGEST_QUESTION
             bounded += [line] * (len(line) <= LONGEST_QUESTION and asks <= MOST_QUESTIONS)
         else:
-            parts = _NAMES.split(line)
+            parts = [*map(str.strip, _NAMES.split(line))]
             short = [part for part in parts if len(part) <= LONGEST_QUESTION][: MOST_NAMES - names]
             names += len(short)
             bounded += [line if len(short) == len(parts) else ", ".join(short)] * bool(short)
