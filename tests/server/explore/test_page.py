@@ -5,7 +5,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers import AXE, DATA, VAGUE, bag_of_words, index_of, namesakes
+from tests.cli.conftest import make_model
+from tests.helpers import AXE, DATA, VAGUE, index_of, namesakes
 from tests.server.conftest import running
 from tests.server.explore.conftest import LABELS, QUESTIONS, give_labels
 from uec_rag import UEC, Gate, Retriever
@@ -172,9 +173,9 @@ def test_whole_words_of_content_are_marked_and_no_parts_of_others(browser, index
 
 
 def test_passages_of_an_index_without_words_are_shown(browser, tmp_path):
-    index = index_of(
-        UEC([bag_of_words(16, "vectors")]), ["The harbour is deep.", "Corn is ground."]
-    )
+    (tmp_path / "model").mkdir()
+    texts, model = ["The harbour is deep.", "Corn is ground."], tmp_path / "model"
+    index = index_of(UEC([str(make_model(model, seed=0, width=48))]), texts)
     index.save(tmp_path / "idx")
     with served(tmp_path / "idx") as address, opened(browser, address) as page:
         ask(page, "how deep is the harbour")
