@@ -97,7 +97,10 @@ class Searchable(Protocol):
     """The index whose searches a gate decides, and is made of: `uec_rag.Retriever`."""
 
     usual_filter: Filter | None
-    usual_tenant: Filter | None
+
+    @property
+    def usual_tenant(self) -> Filter | None:
+        """The tenant of a call that names none."""
 
     @property
     def store(self) -> Searched:
