@@ -38,7 +38,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(DEMO)
 	.venv-demo/bin/uec-rag demo
 
-# What a change is tried with: some minutes on two cores.
+# What a change is tried with: three minutes on two cores.
 test: $(READY)
 	$(BIN)/python -m pytest -q -m "not slow and not ui" -n logical --maxprocesses 8 --dist loadfile
 
