@@ -120,7 +120,7 @@ class _Shown:
 
     @property
     def are_unknown(self) -> bool:
-        """Whether of most characters it is not known which they are."""
+        """True if it is not known which most of the characters are."""
         count = raw.FPDFText_CountChars(self._page)
         private = sum(unicodedata.category(sign) == "Co" or sign == "\ufffd" for sign in self.text)
         unknown = sum(raw.FPDFText_HasUnicodeMapError(self._page, at) == 1 for at in range(count))

@@ -107,7 +107,7 @@ def _draw(vector: FloatArray, questions: FloatArray, length: np.floating) -> byt
 
 @dataclass(frozen=True, eq=False)
 class Likeness:
-    """How near a question is to one passage with questions, as a mean over encoders.
+    """Likeness of a question to one passage with questions, as a mean over encoders.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What no passage has: the names of a question that nobody here has heard of.
+"""Names of a question that no passage has, so that the nearest passage is about another.
 
 A word is not a name: what is absent in everyday words may stand there in others. A name is a proper
 noun, a part of a person's, a code, a number directly behind what it numbers ("Python 2"), a month
@@ -74,10 +74,14 @@ _HAN_MONTH = regex.compile(r"(\d{1,2}|十?[一二三四五六七八九十])[月�
 _HAN_NUMBERS = "一二三四五六七八九十"
 # Of who or what is from a country, by its endings and otherwise.
 _ENDINGS = "ian", "ean", "an", "ish", "ese", "ic", "i", "n", "y"
-_OF_COUNTRIES = """\
+_OF_COUNTRIES = frozenset(
+    split_phrases(
+        """
 dane denmark, danish denmark, dutch netherlands, english england, finn finland, finnish finland,
 french france, greek greece, irish ireland, pole poland, polish poland, scot scotland, scottish
 scotland, spaniard spain, spaniard spanish, swiss switzerland, thai thailand, welsh wales"""
+    )
+)
 Span: TypeAlias = tuple[int, int]
 """From where to where in a text."""
 
@@ -85,13 +89,14 @@ _FEWEST, _MOST_INITIALS = 4, 6  # letters of a name that another may be a form o
 _LONGEST_LABEL = 200  # characters of metadata that may name the product
 
 
-def absentees(words: Words, names: Sequence[str]) -> tuple[str, ...]:
+def absentees(words: Words, names: Sequence[str], *, is_counted: bool) -> tuple[str, ...]:
     """Return what a question has that no passage at all has: names, and what none of a family has.
 
-    It is as the question writes it, see `as_written`. `names`: see `unheard_names`.
+    It is as the question writes it, see `as_written`. `names`: see `unheard_names`; not told if
+    words are counted among candidates alone. `is_counted`: whether to tell what a family lacks.
     """
-    phrasing, hits = words.phrasing, words.hits[:READ]
-    if words.family is None or not is_known_language(phrasing):
+    phrasing, hits, names = words.phrasing, words.hits[:READ], names if words.are_all else ()
+    if not is_counted or words.family is None or not is_known_language(phrasing):
         return tuple(names)
     name_words = {word for name in names for word in lexical.split_words(name)}
     absent = {
@@ -428,10 +433,10 @@ def _calendar_in(text: str, language: str, kind: str) -> tuple[tuple[int, int, i
             places.append((number, *match.span()))
     if kind == "months" and not text.isascii():
         for match in _HAN_MONTH.finditer(text):
-            digits = match[1]
-            if not digits.isdigit():
-                digits = str(sum(_HAN_NUMBERS.index(digit) + 1 for digit in digits))
-            places.append((int(digits) - 1, *match.span()))
+            numeral = match[1]
+            if not numeral.isdigit():
+                numeral = str(sum(_HAN_NUMBERS.index(sign) + 1 for sign in numeral))
+            places.append((int(numeral) - 1, *match.span()))
     return tuple(sorted(places, key=itemgetter(1)))
 
 
@@ -486,9 +491,8 @@ def is_form(word: str, name: str) -> bool:
     >>> [is_form(*pair) for pair in (("nigeria", "niger"), ("australian", "austria"))]
     [False, False]
     """
-    pairs = split_phrases(_OF_COUNTRIES)
     forms = [(word, name), (word.removesuffix("s"), name.removesuffix("s"))]
-    if any(f"{a} {b}" in pairs or f"{b} {a}" in pairs for a, b in forms):
+    if any(f"{a} {b}" in _OF_COUNTRIES or f"{b} {a}" in _OF_COUNTRIES for a, b in forms):
         return True
     name, word = sorted(forms[1], key=len)
     if word == name:

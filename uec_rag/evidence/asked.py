@@ -1,4 +1,4 @@
-"""How near a question is to the questions that were written for its hits, and what that tells.
+"""Likeness of a question to those that were written for its hits, as evidence of an answer.
 
 Cosines of models have different scales. What is compared is therefore how far a written question is
 on the way from what those of the other hits usually have, 0, to the same question, 1.
@@ -61,7 +61,7 @@ class Asked:
 
     @property
     def alike(self) -> float:
-        """How far the nearest is on the way to the same question."""
+        """The share of the way to the same question at which the nearest is."""
         likeness = self.likenesses[self.place]
         return self._on_the_way(likeness.largest, self._usual) if likeness else 0.0
 

@@ -19,7 +19,7 @@ from uec_rag.stores.base import Searched
 from uec_rag.stores.passage import Passage, with_questions
 
 Key: TypeAlias = tuple[str, ...]
-"""What models see of a passage: its text, and the questions beside it."""
+"""The texts of a passage that models see: its own, and the questions beside it."""
 
 
 def encode_additions(

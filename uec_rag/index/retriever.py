@@ -51,7 +51,7 @@ from uec_rag.stores.source import SourceStore
 
 @dataclass(frozen=True)
 class _View:
-    """What one way of looking at an index shows.
+    """A way of looking at an index: the limits of what it shows.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class Retriever:
 
     @property
     def store(self) -> Searched:
-        """Where the passages are; in a tenant's view its own passages alone, which are only read.
+        """The store of the passages; in a tenant's view, of its own alone, which are only read.
 
         Whoever writes there goes round the index.
         """
@@ -236,7 +236,7 @@ class Retriever:
 
     @property
     def tenant_required(self) -> bool:
-        """Whether there must be a tenant, as it is saved unless it was set since."""
+        """True if a tenant is required, as is saved unless it was set since."""
         if self._view.is_closed:
             return True
         if self._requires_tenant is None:

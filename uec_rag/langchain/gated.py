@@ -215,7 +215,7 @@ class AsTool(Runnable[Input, Output]):
 
 
 class Bound(AsTool[Input, Output], RunnableBinding[Input, Output]):
-    """What wraps a gate or a retriever, which keeps its limits, whatever is wrapped by what."""
+    """A wrapper of a gate or a retriever that keeps its limits, in any order of wrapping."""
 
     def narrowed(self, limits: Mapping[str, Any]) -> Runnable[Input, Output]:
         """See `AsTool.narrowed`."""

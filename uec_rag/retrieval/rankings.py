@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import attrgetter
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -511,8 +511,12 @@ def _words_of(
                     if share < 1:
                         tables[at][word] = amount * (1 - share)
     family = family_of(phrasing.text, [hit.text for hit in hits[:READ]], phrasing.language)
-    extra: dict[str, Any] = {"are_all": are_all, "family": family, "tables_beside": tables_beside}
-    return Words(phrasing, hits, tables, rarity, size, **extra)
+    return Words(
+        *(phrasing, hits, tables, rarity, size),
+        are_all=are_all,
+        family=family,
+        tables_beside=tables_beside,
+    )
 
 
 def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[float]]]:

@@ -461,13 +461,13 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     # others of a family may be another name for one, where similarity tells which.
     is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
     is_counted = is_exact and size == ranking.words.size and not is_told
-    unheard = ranking.comparison.unheard if ranking.words.are_all else ()
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
     in_corpus, at_k = (
         max(float(probabilities.in_corpus[0]), floor),
         probabilities.confidence_at_k[0],
     )
-    at_k = np.maximum(at_k, np.where(np.arange(1, len(at_k) + 1) < JUDGED, at_k, np.float32(floor)))
+    if floor:
+        at_k = np.append(at_k[: JUDGED - 1], np.maximum(at_k[JUDGED - 1 :], np.float32(floor)))
     evidence = Evidence(
         readings=tuple(meanings),
         confidence=max(sure, floor),
@@ -481,7 +481,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         searched_as=phrasing.text if is_changed else "",
         language=language,
         closest=tuple(closest),
-        lacking=absentees(ranking.words, unheard) if is_counted else unheard,
+        lacking=absentees(ranking.words, ranking.comparison.unheard, is_counted=is_counted),
         caveat=method.caveat_in(language),
     )
     alike = min(len(family), HANDED) if is_read and not offered else 0
