@@ -20,18 +20,18 @@ import regex
 import uec_rag
 from tests.helpers import bag_of_words, data_of
 from uec_rag import UEC, Retriever
-from uec_rag.advice.advisor import objects_in
 from uec_rag.base.errors import UECWarning, UnknownReading
+from uec_rag.base.model_replies import objects_in
 from uec_rag.base.text import LONGEST_ASKED, About, own_text, questions_in
-from uec_rag.clarify import replies
-from uec_rag.clarify.readings import Reading
-from uec_rag.retrieval.query import LONGEST_QUERY
+from uec_rag.questions import replies
+from uec_rag.questions.query import LONGEST_QUERY
+from uec_rag.questions.replies import Reading
 
 ROOT = Path(uec_rag.__file__).parent
 METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 
 SHORT_ONLY = {
-    "uec_rag.clarify.replies": LONGEST_ASKED,
+    "uec_rag.questions.replies": LONGEST_ASKED,
     "uec_rag.questions.languages": LONGEST_ASKED,
     "uec_rag.questions.grammar": LONGEST_ASKED,
     "uec_rag.questions.user_messages": LONGEST_ASKED,

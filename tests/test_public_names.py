@@ -60,14 +60,6 @@ def test_a_public_class_is_the_one_defined_in_its_module(name):
     assert getattr(sys.modules[public.__module__], name) is public
 
 
-@pytest.mark.parametrize("name", ["Gate", "Retriever", "SearchResult"])
-def test_what_was_in_retrieval_is_still_imported_from_there(name):
-    module = importlib.import_module("uec_rag.retrieval")
-    assert getattr(module, name) is getattr(uec_rag, name)
-    with pytest.raises(AttributeError, match="no attribute 'Gates'"):
-        _ = module.Gates
-
-
 @pytest.mark.parametrize(("owner", "most"), [("UEC", 16), ("Retriever", 37)])
 def test_a_class_has_few_public_names(owner, most):
     names = [name for name in dir(getattr(uec_rag, owner)) if not name.startswith("_")]

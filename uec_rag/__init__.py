@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from uec_rag.base import __version__
 
 if TYPE_CHECKING:
-    from uec_rag.advice.advisor import Advice
     from uec_rag.base.errors import (
         EncoderFailed,
         FingerprintMismatch,
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from uec_rag.base.quotes import quoted
     from uec_rag.ensemble import UEC
     from uec_rag.gates import Gate
+    from uec_rag.gates.advisor import Advice
     from uec_rag.index import Retriever
     from uec_rag.retrieval import SearchResult
 
@@ -42,7 +42,7 @@ __all__ = [
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
 _HOME = {
     "UEC": "uec_rag.ensemble",
-    "Advice": "uec_rag.advice.advisor",
+    "Advice": "uec_rag.gates.advisor",
     "Gate": "uec_rag.gates",
     "Gaussian": "uec_rag.base.gaussian",
     "quoted": "uec_rag.base.quotes",

@@ -6,7 +6,7 @@
 FOLDER is that of `first_week.py`. The questions are those of the first week, and some 150 ordinary
 ones in people's own words (questions/own_words.csv), written by somebody who read a passage and
 avoided its words, before anything was searched. The replies (questions/replies.json) are a language
-model's, which saw the prompt of `uec_rag.advice.advisor` with question and passages alone. A
+model's, which saw the prompt of `uec_rag.gates.advisor` with question and passages alone. A
 reply is to the passages that were found when it was written; a question without one counts as if
 the model had failed.
 
@@ -39,7 +39,7 @@ from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import TABLES, Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import Advice, Gate
-from uec_rag.advice.opinion import odds_of, share_of
+from uec_rag.gates.opinion import odds_of, share_of
 from uec_rag.retrieval.results import Result
 
 VERDICTS = ("answer", "clarify", "no")

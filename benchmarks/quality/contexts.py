@@ -29,7 +29,7 @@ from benchmarks.quality.shared import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.retrieval.query import turns_of
+from uec_rag.questions.query import turns_of
 from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 

@@ -4,7 +4,7 @@
 
 Asks `UEC()` the last turns of conversations, from the second on: alone, with the turn before, after
 all turns, after all and once more, as people rewrote them to stand alone, and mixed with the turns
-before them, or completing the question that they reply to, as `uec_rag.retrieval.query` does
+before them, or completing the question that they reply to, as `uec_rag.questions.query` does
 it ("ours"; no number of it was learned), also with the first turn of another conversation before
 them. Turns that stand alone and turns that do not are reported apart. Milliseconds are for one
 question asked by itself of a `Retriever`: forty turns by turns alone, with a history that was asked
@@ -28,7 +28,7 @@ from benchmarks.quality.shared import Data, Sets, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.retrieval.query import turns_of
+from uec_rag.questions.query import turns_of
 from uec_rag.retrieval.results import Result
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
@@ -45,7 +45,7 @@ class Turn:
     before : list of str
         The user's turns, oldest first.
     history : list of str
-        What a search takes of all that was said, see `uec_rag.retrieval.query.turns_of`.
+        What a search takes of all that was said, see `uec_rag.questions.query.turns_of`.
     rewrite : str
         What a person made of the question so that it stands alone; empty if there is none.
     """

@@ -33,13 +33,14 @@ from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.logistic import Calibrator
 from uec_rag.clarify.outline import Node, features, underspecified
-from uec_rag.clarify.readings import Reading, readings
+from uec_rag.clarify.readings import readings
 from uec_rag.confidence.decision import Criteria, Evidence, decide
 from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
 from uec_rag.questions.phrasing import Phrasing
-from uec_rag.retrieval.query import Query
+from uec_rag.questions.query import Query
+from uec_rag.questions.replies import Reading
 from uec_rag.retrieval.rankings import find
 from uec_rag.retrieval.results import Result
 from uec_rag.retrieval.search import assess

@@ -20,8 +20,8 @@ NUMBERS: dict[str, tuple[float, ...]] = {
     "clarify.outline._FUNCTION": (0.0, 1.0),
     "base.logistic.NEARLY": (0.8, 0.95),
     "clarify.readings._OFFERED": (0.01, 0.05),
-    "retrieval.query._SHARE": (0.25, 0.5),
-    "retrieval.query._SHARE_IF_REFERRED_TO": (1 / 3, 2 / 3),
+    "ensemble.convolution._SHARE": (0.25, 0.5),
+    "ensemble.convolution._SHARE_IF_REFERRED_TO": (1 / 3, 2 / 3),
     "retrieval.spelling._LIKELY": (0.0, 0.5),
 }
 """The module of each number, its name, and the values to replace it by."""

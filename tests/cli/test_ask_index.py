@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers import decide_on, index_of, pairs
 from uec_rag import UEC
-from uec_rag.clarify.readings import Reading
 from uec_rag.cli.ask_index import QUESTIONS, print_answer
+from uec_rag.questions.replies import Reading
 
 
 @pytest.fixture

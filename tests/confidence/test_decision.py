@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tests.helpers import decide_on
 from uec_rag.base.errors import InternalError
 from uec_rag.clarify.outline import CLARIFY_FROM
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import (
+from uec_rag.confidence.decision import Criteria, Evidence, decide
+from uec_rag.questions.languages import SENTENCES
+from uec_rag.questions.replies import (
+    Reading,
     extract_clarifying_question,
     extract_labels,
     is_clarifying_question,
 )
-from uec_rag.confidence.decision import Criteria, Evidence, decide
-from uec_rag.questions.languages import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
 NOTHING = Evidence(code="nothing_found")

@@ -9,7 +9,7 @@ from tests.llama_index.decisions import judge
 from uec_rag import langchain, llama_index
 from uec_rag.base.errors import UnknownReading
 from uec_rag.llama_index.gate import response_metadata
-from uec_rag.retrieval.query import turns_of
+from uec_rag.questions.query import turns_of
 
 VAGUE = "What is the force option?"
 CONVERSATIONS = data_of("conversations.json")

@@ -23,12 +23,12 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.helpers import VAGUE, decide_on, namesakes
 from uec_rag import UEC, Advice, Gate
-from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import apply_opinion
-from uec_rag.clarify.readings import Reading
+from uec_rag.gates.decision_models import Case
+from uec_rag.gates.opinion import apply_opinion
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
+from uec_rag.questions.replies import Reading
 from uec_rag.retrieval.results import surest_decision
 
 CHECKPOINT = JsonPlusSerializer()

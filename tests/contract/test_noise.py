@@ -13,10 +13,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from tests.helpers import bag_of_words, data_of, index_of
 from uec_rag import UEC, Gate, langchain, llama_index
-from uec_rag.advice.decision_models import Case, read_answers
 from uec_rag.base.errors import UnknownReading
+from uec_rag.gates.decision_models import Case, read_answers
 from uec_rag.questions.answers import Turn
-from uec_rag.retrieval.query import Query, turns_of
+from uec_rag.questions.query import Query, turns_of
 
 PARTS = data_of("noise.json")
 SIGNS, WORDS = PARTS["signs"], PARTS["words"].split()

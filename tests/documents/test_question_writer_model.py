@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.advice.test_local_model import SMALL
+from tests.gates.test_local_model import SMALL
 from tests.helpers import index_of
 from uec_rag import UEC
 from uec_rag.documents import write_questions

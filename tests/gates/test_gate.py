@@ -13,13 +13,13 @@ import pytest
 
 from tests.helpers import Counting, index_of, labelled, refused, rightness
 from uec_rag import UEC, Advice, Retriever
-from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Decision, decide
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.gates.gate import Gate
 from uec_rag.gates.labelled_search import LabelledSearch
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import Judged, Pending
+from uec_rag.questions.replies import Reading
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.results import SearchResult
 from uec_rag.stores.local import View

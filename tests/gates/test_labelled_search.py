@@ -10,9 +10,9 @@ from scipy.special import expit, logit
 
 from tests.helpers import decide_on
 from uec_rag import Gate
-from uec_rag.advice.opinion import Opinion
 from uec_rag.gates.gate import advised_thresholds
 from uec_rag.gates.labelled_search import LabelledSearch
+from uec_rag.gates.opinion import Opinion
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import pending_on_results
 from uec_rag.retrieval.results import Hit, Result, SearchResult

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 
 from uec_rag import UEC, Advice, Gate, Retriever
-from uec_rag.advice.log import AdviceLog, question_hash, read_log
+from uec_rag.gates.log import AdviceLog, question_hash, read_log
 from uec_rag.langchain import UECGate, UECRetriever
 
 ALWAYS = {"doubt": (0.0, 1.0)}

@@ -11,11 +11,10 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import clarifying_question
 from uec_rag.gates import Gate
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 from uec_rag.questions.languages import SENTENCES
+from uec_rag.questions.replies import Reading, clarifying_question
 
 WEIGHTS = (0.3, 0.7)
 

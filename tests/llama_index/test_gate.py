@@ -6,12 +6,12 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.decisions import judge
-from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Decision
 from uec_rag.gates.gate import Gate
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE, retriever_tool
 from uec_rag.questions.languages import SENTENCES
+from uec_rag.questions.replies import Reading
 from uec_rag.retrieval.results import tell
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))

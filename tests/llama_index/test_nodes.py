@@ -4,10 +4,9 @@ import pytest
 from llama_index.core import schema
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import clarifying_question
 from uec_rag.llama_index import UECRetriever
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, turns
+from uec_rag.questions.replies import Reading, clarifying_question
 from uec_rag.stores import Passage
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.clarify.readings import Reading
 from uec_rag.confidence.decision import Evidence, decide
 from uec_rag.questions import answers, languages
+from uec_rag.questions.replies import Reading
 
 
 @pytest.mark.parametrize("row", rows_of("about_answers.csv"), ids=lambda row: row["text"])

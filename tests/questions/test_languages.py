@@ -6,12 +6,6 @@ from dataclasses import replace
 import pytest
 
 from tests.helpers import decide_on, rows_of
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import (
-    extract_clarifying_question,
-    extract_labels,
-    find_positions,
-)
 from uec_rag.confidence.decision import Criteria, decide
 from uec_rag.questions.answers import accepts
 from uec_rag.questions.languages import (
@@ -24,6 +18,12 @@ from uec_rag.questions.languages import (
     sentence,
     tables,
     template,
+)
+from uec_rag.questions.replies import (
+    Reading,
+    extract_clarifying_question,
+    extract_labels,
+    find_positions,
 )
 
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))

@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers import data_of, index_of
 from uec_rag import UEC
+from uec_rag.questions.query import Query
 from uec_rag.questions.user_messages import asking_part, unwrapped
-from uec_rag.retrieval.query import Query
 
 
 @pytest.mark.parametrize(("message", "part"), data_of("told.json"))

@@ -7,7 +7,8 @@ import pytest
 from tests.helpers import data_of, index_of
 from uec_rag import Retriever
 from uec_rag.questions import grammar
-from uec_rag.retrieval.query import LONGEST_QUERY, Query, phrasings
+from uec_rag.questions.phrasing import phrasings
+from uec_rag.questions.query import LONGEST_QUERY, Query
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
 

@@ -12,9 +12,10 @@ from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
+from uec_rag.ensemble.convolution import in_context
 from uec_rag.questions.answers import Turn
-from uec_rag.questions.phrasing import Phrasing
-from uec_rag.retrieval.query import Query, in_context, phrasings, turns_of
+from uec_rag.questions.phrasing import Phrasing, phrasings
+from uec_rag.questions.query import Query, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -200,10 +201,10 @@ def test_what_the_last_answer_says_leads_to_what_a_follow_up_means():
     index, asked = index_of(UEC(), DOORS), ("user", "How do I get into the garage?")
     answer = ("assistant", "Hold your key card to the reader on the left of the door.")
     hits = [
-        index.search(["And what if I lose it?"], history=[turns_of(said)])[0].ids
-        for said in ([asked], [asked, answer])
+        index.search(["And what if I lose it?"], history=[said])[0].ids
+        for said in ([asked], [asked, answer], turns_of([asked, answer]))
     ]
-    assert ["p2" in ids for ids in hits] == [False, True]
+    assert ["p2" in ids for ids in hits] == [False, True, True]
 
 
 @pytest.mark.parametrize("answer", [Turn("assistant", "It is open."), ""])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag import UEC, Retriever
-from uec_rag.clarify.readings import Reading
+from uec_rag.questions.replies import Reading
 from uec_rag.retrieval.diversity import Diversity, maximal_marginal_relevance
 from uec_rag.retrieval.results import Hit, Result, SearchResult
 from uec_rag.stores.passage import Passage

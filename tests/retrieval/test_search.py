@@ -8,7 +8,7 @@ import pytest
 from examples.chat import PASSAGES
 from tests.helpers import assert_same_bits, data_of, index_of
 from uec_rag import UEC, Gate
-from uec_rag.clarify.replies import UnknownReading
+from uec_rag.questions.replies import UnknownReading
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 

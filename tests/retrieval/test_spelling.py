@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import data_of, index_of
 from uec_rag import UEC
-from uec_rag.retrieval.query import Query
+from uec_rag.questions.query import Query
 from uec_rag.retrieval.spelling import spell
 
 SHOP = data_of("shop.json")

@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 
 from uec_rag.base.checks import pluralize, quote, six_digits
 from uec_rag.base.text import QUESTION_KEYS, SOURCE_KEYS, first_value
-from uec_rag.clarify.replies import Within
 from uec_rag.confidence.decision import Action
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.index.retriever import Retriever
 from uec_rag.questions.answers import Turn
+from uec_rag.questions.replies import Within
 from uec_rag.retrieval.results import Result, read_by_model
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages
 from uec_rag.stores.filters import selects_all

@@ -103,6 +103,17 @@ def check_unicode(text: str, subject: str) -> None:
         ) from None
 
 
+def check_stored_text(text: str, subject: str) -> str:
+    """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
+    check_unicode(text, subject)
+    if "\0" in text:
+        raise ValueError(
+            f"{subject} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "
+            "clean it with value.replace('\\0', ' ')."
+        )
+    return str.__str__(text)  # of a subclass, too
+
+
 def check_type(
     value: object, kind: type | UnionType, argument: str, expected: str, advice: str = ""
 ) -> None:

@@ -43,6 +43,7 @@ from uec_rag.base.text import (
 )
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 from uec_rag.questions.languages import ENGLISH
+from uec_rag.questions.replies import ENDS
 
 CLARIFY_FROM = 0.7
 """The lowest P(underspecified) at which to ask for clarification.
@@ -53,9 +54,6 @@ By the questions to the manuals (`benchmarks.quality.golden asking`): from 0.7 t
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
-
-ENDS = " :?？"
-"""The characters that a title does not end with."""
 
 _PAIR = 0.38  # words that a pair of characters counts as; by `benchmarks/quality/decisions.py`
 _SHORTEST_OVERLAP = 20  # characters

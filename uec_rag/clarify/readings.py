@@ -8,40 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, takewhile
 
 import numpy as np
 
 from uec_rag.base.logistic import NEARLY
-from uec_rag.base.text import HAS_SPACELESS, split_words
-from uec_rag.clarify.outline import ENDS, Name, Node, Outline, bare
+from uec_rag.base.text import split_words
+from uec_rag.clarify.outline import Name, Node, Outline, bare
 from uec_rag.clarify.titles import labels_of
-
-MOST_READINGS = 4  # of which a user is asked to choose
-LONGEST_LABEL = 60  # characters
+from uec_rag.questions.replies import LONGEST_LABEL, MOST_READINGS, Reading, shorten
 
 _OFFERED = 0.02  # share of the mass with which a child is a reading
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One of the possible meanings of a question.
-
-    Attributes
-    ----------
-    title : str
-        A title, a heading, the beginning of a long passage, or a few words of a short one that
-        distinguish it from the other readings.
-    ids : tuple of str
-        Ids of its passages, best first.
-    probability : float
-        Its share of the mass, see `readings`.
-    """
-
-    title: str
-    ids: tuple[str, ...]
-    probability: float
 
 
 def readings(node: Node) -> list[Reading]:
@@ -212,17 +189,3 @@ def _section(outline: Outline, rows: Sequence[int], depth: int) -> str:
 def _is_said(name: str, title: str) -> bool:
     """Return whether a title has all words of a name."""
     return {*split_words(name.casefold())} <= {*split_words(title.casefold())}
-
-
-def shorten(label: str, length: int = LONGEST_LABEL) -> str:
-    """Return a label on one line of at most `length` characters, cut between words.
-
-    Only a single word that is longer is cut, and scripts without spaces anywhere.
-    """
-    line = " ".join(label.split()).rstrip(ENDS)
-    if len(line) <= length:
-        return line
-    head = line[: length - 1]
-    if not HAS_SPACELESS.match(line[length - 1]):
-        head = line[:length].rpartition(" ")[0].rstrip(ENDS) or head
-    return f"{head}…"

@@ -13,12 +13,6 @@ from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
 from uec_rag.clarify.outline import CLARIFY_FROM
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import (
-    clarifying_list,
-    clarifying_question,
-    is_clarifying_question,
-)
 from uec_rag.confidence.model import ANSWER_ABOVE, PLAUSIBLE
 from uec_rag.questions.languages import (
     ENGLISH,
@@ -27,6 +21,12 @@ from uec_rag.questions.languages import (
     check_language,
     language_of,
     sentence,
+)
+from uec_rag.questions.replies import (
+    Reading,
+    clarifying_list,
+    clarifying_question,
+    is_clarifying_question,
 )
 
 Action = Literal["answer", "clarify", "abstain"]

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 
 import regex
 
-from uec_rag.advice.advisor import objects_in, text_of
 from uec_rag.base.checks import check_k, check_type, clean_line, pluralize, quote
 from uec_rag.base.errors import warn
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import run_to_end
+from uec_rag.base.model_replies import objects_in, text_of
 from uec_rag.base.progress import Progress, progress_bar
 from uec_rag.base.text import find_words, with_headings
 from uec_rag.documents.question_file import QuestionFile, Written, key_of

@@ -6,6 +6,8 @@ the weight of each encoder for a text, from its variance or from the evidence of
 A variance depends on the query alone. That an encoder is unreliable for a query shows in its
 similarities to the corpus: no passage stands out, or every passage looks relevant.
 `corpus_evidence` measures this on the best passages, and `EvidenceWeights` maps it to coefficients.
+
+A question with turns before it is their convolution, too (`in_context`).
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from uec_rag.base.checks import LARGEST, did_you_mean
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.records import Record
 from uec_rag.base.similarity import softmax
+from uec_rag.questions import grammar
+from uec_rag.questions.phrasing import Phrasing
 
 Space = Literal["direct", "shared"]
 
@@ -334,3 +338,73 @@ def standardise(
     """Compute ``(evidence - location) / spread``, clipped to limit the effect of outliers."""
     centred = (evidence - np.asarray(location, np.float32)) / np.asarray(spread, np.float32)
     return np.clip(centred, -_STANDARD_RANGE, _STANDARD_RANGE)
+
+
+# Total weight of the turns before a question, and the same if the question refers to them ("Where
+# was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
+_SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
+_DECAY = 0.7  # weight of a turn relative to the next: subjects change
+_ANSWER = 0.4  # weight of the answer to the last turn relative to the turns: small
+
+
+def in_context(
+    phrasings: Sequence[Phrasing], rows: Mapping[str, int], parts: Sequence[Gaussian]
+) -> list[Gaussian]:
+    """Combine each of n questions with the turns before it, for each encoder, by convolution.
+
+    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
+    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
+    those of the turns are proportional to ``0.7^j`` and sum to the rest. The answer to the last
+    turn takes 2/5 of this rest, off all in proportion. In the bag of words, the
+    weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag,
+    so that a long turn does not outweigh a short question.
+
+    Parameters
+    ----------
+    phrasings : sequence of n Phrasing
+    rows : mapping of str to int
+        The row of each text, of questions and of their turns, in `parts`.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts.
+    """
+    firsts = [rows[phrasing.text] for phrasing in phrasings]
+    if not any(phrasing.turns for phrasing in phrasings):
+        is_same = firsts == [*range(len(parts[0]))]
+        return [part if is_same else part[firsts] for part in parts]
+    shares = np.zeros((len(phrasings), len(parts[0])), dtype=np.float32)
+    for of_question, place, phrasing in zip(shares, firsts, phrasings, strict=True):
+        share = 0.0
+        if phrasing.turns:
+            share = _SHARE_IF_REFERRED_TO if grammar.refers_back(phrasing.text) else _SHARE
+            by_age = _DECAY ** np.arange(len(phrasing.turns))[::-1]
+            np.add.at(
+                of_question, [rows[turn] for turn in phrasing.turns], share * by_age / by_age.sum()
+            )
+        of_question[place] += 1 - share
+        if phrasing.answer:
+            of_question *= 1 - _ANSWER * share
+            of_question[rows[phrasing.answer]] += _ANSWER * share
+    mixed = []
+    for part in parts:
+        mean, scales = shares @ part.mean, shares**2 @ part.scales
+        terms = [
+            together([_mix_bags(block, *pair) for pair in zip(firsts, shares, strict=True)])
+            for block in part.terms
+        ]
+        mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
+    return mixed
+
+
+def _mix_bags(terms: Terms, row: int, shares: FloatArray) -> Terms:
+    """Combine the bags of words with a nonzero share; `row` is the question's.
+
+    A word is written as in the question or else the latest turn, whatever else is asked beside it.
+    """
+    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+    rows = np.array([row, *order[order != row]])
+    bags = terms[rows]
+    sizes = np.diff(bags.starts)
+    # A question without words is given the size of the largest turn.
+    size = np.float32(sizes[0] or sizes.max())
+    factor = len(rows) * shares[rows] * size / np.maximum(sizes, 1)
+    return bags.weigh_terms(np.repeat(factor, sizes).astype(np.float32)).average

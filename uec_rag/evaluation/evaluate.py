@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.errors import require
 from uec_rag.base.text import WORD
 from uec_rag.confidence.model import JUDGED
@@ -29,6 +28,7 @@ from uec_rag.documents.plain_text import decode
 from uec_rag.documents.question_tables import NULL
 from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.evaluation.other_words import compare_without
+from uec_rag.gates.log import question_hash, read_log
 from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.results import SearchResult
 

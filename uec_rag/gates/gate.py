@@ -9,17 +9,17 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from uec_rag.advice.advisor import Advisor, ask_advisor, ask_rewriter
-from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.risk import drift, lowest_threshold
+from uec_rag.gates.advisor import Advisor, ask_advisor, ask_rewriter
 from uec_rag.gates.labelled_search import WRONG, LabelledSearch, Searchable, usual_tenant
+from uec_rag.gates.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.gates.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.gates.rulings import case_of, pending_on_results
-from uec_rag.retrieval.query import Options
 from uec_rag.retrieval.results import Result, SearchResult, read_by_model
+from uec_rag.retrieval.search import Options
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.filters import all_of, check_tenant
 
@@ -38,7 +38,7 @@ class Gate(Policy):
     guarantee : Guarantee or None
         The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable, decision model or None
-        Reads ten passages once per borderline question; see `uec_rag.advice.advisor.Advisor`. It
+        Reads ten passages once per borderline question; see `uec_rag.gates.advisor.Advisor`. It
         is not saved. It is taken at its word, whatever the confidence: if it says "answer", true or
         a probability above 0.5, the question is answered from its hits; if "clarify", the user is
         asked which of its options, or of the readings, is meant, and a bool or a probability leaves

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.records import cached_property
-from uec_rag.clarify.replies import Within
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.gates.policy import Stamp
-from uec_rag.questions.answers import Turn
+from uec_rag.questions.answers import TurnLike
+from uec_rag.questions.replies import Within
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.results import Result, SearchResult
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Searched
@@ -125,7 +125,7 @@ class Searchable(Protocol):
         k: int = 4,
         *,
         filter: Filter | None = None,
-        history: Sequence[Sequence[str | Turn]] | None = None,
+        history: Sequence[Sequence[TurnLike]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
         tenant: Filter | Everyone = EVERYONE,

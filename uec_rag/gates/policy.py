@@ -13,10 +13,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from uec_rag.advice.advisor import Advisor
-from uec_rag.advice.decision_models import decision_model
-from uec_rag.advice.log import AdviceLog
-from uec_rag.advice.opinion import SHOWN
 from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
@@ -27,6 +23,10 @@ from uec_rag.confidence.decision import Criteria, Decision, decide
 from uec_rag.confidence.model import ANSWER_ABOVE, JUDGED, SURE, UNLIKELY
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied, are_of_one_model
+from uec_rag.gates.advisor import Advisor
+from uec_rag.gates.decision_models import decision_model
+from uec_rag.gates.log import AdviceLog
+from uec_rag.gates.opinion import SHOWN
 
 OTHER_SETTINGS = (
     "The gate was made with another calibration or filter, or another version: its guarantee does "

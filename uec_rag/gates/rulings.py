@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from uec_rag.advice.advisor import ask_advisor, ask_rewriter
-from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
-from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import beside, run_to_end
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import Criteria, Decision, decide
 from uec_rag.confidence.model import PLAUSIBLE
+from uec_rag.gates.advisor import ask_advisor, ask_rewriter
+from uec_rag.gates.decision_models import Case
+from uec_rag.gates.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.gates.policy import Policy
+from uec_rag.gates.rewrites import changes_subject
 from uec_rag.retrieval.results import Result, SearchResult
 
 _T = TypeVar("_T")

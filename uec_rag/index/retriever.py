@@ -18,7 +18,6 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import beside, check_cancelled
 from uec_rag.base.progress import span
 from uec_rag.clarify.outline import CLARIFY_FROM
-from uec_rag.clarify.replies import Within
 from uec_rag.documents.question_tables import follow_labels
 from uec_rag.encoders.calls import patiently
 from uec_rag.encoders.loading import EncoderLike
@@ -34,13 +33,14 @@ from uec_rag.index.first_fit import FirstFit, FitMode
 from uec_rag.index.refits import passages_to_count, refitted
 from uec_rag.index.save import Settings
 from uec_rag.index.saved_labels import ALL_LABELS, check_label, read_labels, write_label
-from uec_rag.questions.answers import Turn
+from uec_rag.questions.answers import TurnLike
 from uec_rag.questions.languages import ENGLISH, check_language
+from uec_rag.questions.query import Query, parse_queries
+from uec_rag.questions.replies import Within
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.rankings import Method, method_of
 from uec_rag.retrieval.results import Result, SearchResult, is_read_by_model, without_findings
-from uec_rag.retrieval.search import ask_vector, log_decisions, search_queries
+from uec_rag.retrieval.search import Options, Request, ask_vector, log_decisions, search_queries
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages, Searched, Store
 from uec_rag.stores.candidates import saved_store
 from uec_rag.stores.filters import all_of, check_tenant, matches, matching, parse
@@ -522,7 +522,7 @@ class Retriever:
         k: int = 4,
         *,
         filter: Filter | None = None,
-        history: Sequence[Sequence[str | Turn]] | None = None,
+        history: Sequence[Sequence[TurnLike]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
         tenant: Filter | Everyone = EVERYONE,
@@ -541,12 +541,12 @@ class Retriever:
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. Words are counted among all passages, and spelled as those
             that it selects.
-        history : sequence of n sequences of str or Turn, optional
+        history : sequence of n sequences of str, Turn or pair, optional
             The turns before each query in a conversation, oldest first: those of the user and the
-            questions that the user was asked back; and answers, as `Turn("assistant", text)` of
-            `uec_rag.questions.answers`. Only the last 64 turns are looked at, and of these only the
-            last 1,500 bytes are used. If the last turn asked back and the query is one of its
-            labels, that reading is searched, as with `within=label`.
+            questions that the user was asked back; and answers, as `("assistant", text)`. Only the
+            last 64 turns are looked at, and of these only the last 1,500 bytes are used. If the
+            last turn asked back and the query is one of its labels, that reading is searched, as
+            with `within=label`.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (from `Decision.readings`), or its ids:
             only its passages that the filter selects are searched. Or the label of the reading, in

@@ -29,13 +29,13 @@ from uec_rag.base.checks import (
 from uec_rag.base.errors import warn
 from uec_rag.base.records import Recent
 from uec_rag.base.text import headings_of, is_heading
-from uec_rag.clarify.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
 from uec_rag.questions.answers import Turn
+from uec_rag.questions.query import turns_of
+from uec_rag.questions.replies import Within
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.results import HitMetadata, as_json, own_metadata
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.filters import all_of, check_tenant

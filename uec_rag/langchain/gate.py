@@ -38,8 +38,6 @@ from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validato
 from uec_rag.adapters import indexes
 from uec_rag.adapters.other_retrievers import judge, keeping_findings, pending_on
 from uec_rag.adapters.tool import Outcome, model_prompt, outcome_of
-from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
-from uec_rag.advice.decision_models import APART
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path, is_index
 from uec_rag.base.loops import beside, either
@@ -47,6 +45,8 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
+from uec_rag.gates.advisor import PROMPT, Advisor, ask_model
+from uec_rag.gates.decision_models import APART
 from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
 from uec_rag.gates.rulings import Pending
 from uec_rag.index import Retriever
@@ -63,8 +63,8 @@ from uec_rag.langchain.conversion import (
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, narrow, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
+from uec_rag.questions.query import Query
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.results import HitMetadata, own_metadata
 from uec_rag.stores.source import SourceStore
 
@@ -208,7 +208,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         with `with_retry`, `with_fallbacks`, `bind` or a parser, receives the prompt of
         `chat_advisor`; if it says that the documents do not answer the question, its
         rewrite of it is searched for. A decision model (`BaseDecisionModel`, `TypeSafeClassifier`,
-        `OpenAIDecisions`, `uec_rag.advice.decision_models.SystemOne`) gives a probability.
+        `OpenAIDecisions`, `uec_rag.gates.decision_models.SystemOne`) gives a probability.
     rewriter : BaseChatModel or callable, optional
         Rewrites questions that a decision model declines.
     tenant_required : bool

@@ -45,7 +45,7 @@ from uec_rag.langchain.gated import TOLD, AsTool
 from uec_rag.langchain.sources import index_over
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.query import Options
+from uec_rag.retrieval.search import Options
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
 from uec_rag.stores.filters import all_of, check_given, check_tenant
 from uec_rag.stores.stored import Vectors
@@ -349,7 +349,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     "chat_history" and options of the call. A call may also have `history`, the turns before the
     question as messages or strings, and `within`, the reading that the user chose (see
     `Retriever.search`).
-    `uec_rag.retrieval.query.turns_of` describes which turns are used.
+    `uec_rag.questions.query.turns_of` describes which turns are used.
 
     These keys are added to the metadata of each document: `uec_score` (the score by which documents
     are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the probability

@@ -39,15 +39,15 @@ from uec_rag.adapters.tool import (
     tool_reply,
     what_to_do,
 )
-from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote, refuse_unknown
 from uec_rag.base.loops import beside, either
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
+from uec_rag.gates.advisor import PROMPT, Advisor, ask_model
 from uec_rag.gates.gate import Gate, check_gate
 from uec_rag.gates.rulings import Pending
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
-from uec_rag.retrieval.query import Query
+from uec_rag.questions.query import Query
 from uec_rag.retrieval.results import KEY, read_by_model
 
 

@@ -32,11 +32,11 @@ from uec_rag.adapters.other_retrievers import note
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.text import QUESTION_KEYS, questions_in
-from uec_rag.clarify.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.questions.answers import Turn
+from uec_rag.questions.query import turns_of
+from uec_rag.questions.replies import Within
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.results import KEY, HitMetadata, as_json, own_metadata
 from uec_rag.stores.base import Everyone, Filter
 from uec_rag.stores.filters import check_tenant, translate
@@ -206,7 +206,7 @@ class UECQueryBundle(QueryBundle):
     Attributes
     ----------
     history : sequence of ChatMessage or str, optional
-        The turns before the question, oldest first. `uec_rag.retrieval.query.turns_of`
+        The turns before the question, oldest first. `uec_rag.questions.query.turns_of`
         describes which of them are used.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.

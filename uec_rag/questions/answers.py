@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import regex
 
@@ -50,6 +50,9 @@ _NAMELESS = regex.compile(
 )
 
 
+Speaker: TypeAlias = Literal["user", "assistant"]
+
+
 @dataclass(frozen=True)
 class Turn:
     """A turn of a conversation; a plain string is a turn of the user's, or a clarifying question.
@@ -60,8 +63,12 @@ class Turn:
     text : str
     """
 
-    speaker: Literal["user", "assistant"]
+    speaker: Speaker
     text: str
+
+
+TurnLike: TypeAlias = str | Turn | tuple[str, str]
+"""A turn as it is passed: a string, a `Turn`, or a pair of speaker and text, as of many clients."""
 
 
 def offers(answer: str) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
 import regex
@@ -25,8 +25,7 @@ from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.logistic import EVEN, NEARLY
 from uec_rag.base.loops import check_cancelled
-from uec_rag.clarify.readings import Reading, closest_sections, readings
-from uec_rag.clarify.replies import find_readings
+from uec_rag.clarify.readings import closest_sections, readings
 from uec_rag.confidence.decision import MOST_CLOSEST, Criteria, Decision, Evidence, decide
 from uec_rag.confidence.model import (
     JUDGED,
@@ -37,17 +36,20 @@ from uec_rag.confidence.model import (
     Probabilities,
     log_odds,
 )
+from uec_rag.ensemble.convolution import in_context
 from uec_rag.ensemble.uec import UEC
 from uec_rag.evidence.absence import absentees
 from uec_rag.evidence.table import OPEN, Explanation, weights
+from uec_rag.questions.answers import TurnLike
 from uec_rag.questions.languages import Code, function_words, sentence
-from uec_rag.questions.phrasing import HALVES, Phrasing
-from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.query import Query, Request, in_context, phrasings
+from uec_rag.questions.phrasing import HALVES, Phrasing, phrasings
+from uec_rag.questions.query import Query
+from uec_rag.questions.replies import Reading, Within, find_readings
+from uec_rag.retrieval.diversity import Diversity, diversify
 from uec_rag.retrieval.rankings import Method, Ranking, Rivals, find
 from uec_rag.retrieval.results import HANDED, Hit, Result, SearchResult, own_copy, without_findings
 from uec_rag.retrieval.spelling import spell
-from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.base import Everyone, Filter, Searched
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
@@ -58,6 +60,53 @@ LOG = logging.getLogger("uec_rag.decisions")
 
 _RANKED = 100  # ranks beyond this are not known
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
+
+
+class Options(TypedDict, total=False):
+    """The options of a search besides its queries and k; see `Retriever.search`."""
+
+    filter: Filter | None
+    history: Sequence[Sequence[TurnLike]] | None
+    within: Within | None
+    diversity: Diversity | None
+    tenant: Filter | Everyone
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A search as it is asked for, checked and parsed once.
+
+    Attributes
+    ----------
+    queries : sequence of n Query
+    k : int
+        Number of hits of each.
+    filter, tenant, within, diversity
+        As in `Retriever.search`.
+    spells : bool
+        Whether words are spelled as the passages have them that the caller may see.
+    is_read : bool
+        Whether a model reads the hits.
+    """
+
+    queries: Sequence[Query]
+    k: int
+    filter: Filter | None = None
+    tenant: Filter | None = None
+    within: Within | None = None
+    diversity: Diversity | None = None
+    spells: bool = True
+    is_read: bool = False
+
+    @property
+    def scope(self) -> Filter | None:
+        """All filters: that of the tenant, and the search's."""
+        return self.filter if self.tenant is None else all_of(self.tenant, self.filter)
+
+    @property
+    def depth(self) -> int:
+        """The number of hits among which k are chosen."""
+        return self.k if self.diversity is None else max(self.k, self.diversity.fetch_k)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import in_one_form
 from uec_rag.evidence.words import Rarity, names_in
 from uec_rag.questions.languages import ENGLISH, function_words
-from uec_rag.retrieval.query import Query
+from uec_rag.questions.query import Query
 from uec_rag.stores.local import View
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from uec_rag.questions.answers import Turn
-from uec_rag.retrieval.query import LONGEST_QUERY, turns_of
+from uec_rag.questions.query import LONGEST_QUERY, turns_of
 from uec_rag.stores.filters import check_size, parse
 
 DEFAULT_K, LARGEST_K = 4, 100

@@ -30,7 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
-from uec_rag.base.checks import check_type
+from uec_rag.base.checks import check_stored_text, check_type
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import in_nfc
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
@@ -44,15 +44,7 @@ from uec_rag.stores.comparisons import (
     mismatch,
     value_at,
 )
-from uec_rag.stores.metadata import (
-    DEEPEST,
-    EXACT,
-    DateText,
-    KeptText,
-    check_stored_text,
-    normalise,
-    normalise_value,
-)
+from uec_rag.stores.metadata import DEEPEST, EXACT, DateText, KeptText, normalise, normalise_value
 from uec_rag.stores.passage import Passage, distinct
 
 _T = TypeVar("_T")

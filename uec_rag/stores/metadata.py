@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.base.checks import check_unicode
+from uec_rag.base.checks import check_stored_text
 from uec_rag.base.records import cached_property
 
 DEEPEST = 64
@@ -145,17 +145,6 @@ def normalise_value(value: object, subject: str) -> Any:  # noqa: ANN401
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
         raise ValueError(f"{subject}: expected a finite number, got {value}; ask for None.")
     return _value(value, subject, 0)
-
-
-def check_stored_text(text: str, subject: str) -> str:
-    """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
-    check_unicode(text, subject)
-    if "\0" in text:
-        raise ValueError(
-            f"{subject} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "
-            "clean it with value.replace('\\0', ' ')."
-        )
-    return str.__str__(text)  # of a subclass, too
 
 
 def _plain(value: object) -> object:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_list, check_texts, check_type, pluralize
+from uec_rag.base.checks import as_list, check_stored_text, check_texts, check_type, pluralize
 from uec_rag.base.errors import warn
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import (
@@ -27,7 +27,7 @@ from uec_rag.base.text import (
     questions_in,
     with_headings,
 )
-from uec_rag.stores.metadata import check_stored_text, normalise
+from uec_rag.stores.metadata import normalise
 
 _LONG = 1500  # characters, which are fewer than 512 tokens
 _FEW = 40  # characters of names that are worth their time; words find a passage by all

@@ -14,10 +14,10 @@ from llama_index.core.llms import ChatMessage, ChatResponse, CompletionResponse
 
 from tests.helpers import data_of
 from uec_rag import Advice
-from uec_rag.advice.advisor import ask_advisor, prompt, read_reply
-from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import Opinion
 from uec_rag.base.loops import run_to_end
+from uec_rag.gates.advisor import ask_advisor, prompt, read_reply
+from uec_rag.gates.decision_models import Case
+from uec_rag.gates.opinion import Opinion
 
 
 def asked(advisor, questions, timeout=5.0):

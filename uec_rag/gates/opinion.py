@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from uec_rag.base.logistic import EVEN
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import find_positions
 from uec_rag.confidence.decision import Action, Criteria, Decision, Evidence, decide
+from uec_rag.questions.replies import Reading, find_positions
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
 

@@ -6,17 +6,17 @@ A reply to a clarifying question is parsed together with the question that was a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import cast, get_args
 
-import numpy as np
-
-from uec_rag.base.checks import as_list, as_strings
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
+from uec_rag.base.checks import as_list, as_strings, check_stored_text
 from uec_rag.base.records import cached_property
-from uec_rag.base.text import SENTENCE_END, split_words, stems
-from uec_rag.clarify.replies import (
+from uec_rag.base.text import SENTENCE_END
+from uec_rag.questions import answers, grammar, user_messages
+from uec_rag.questions.answers import Speaker, Turn, TurnLike
+from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
+from uec_rag.questions.replies import (
     Within,
     chosen_ids,
     extract_clarifying_question,
@@ -26,14 +26,6 @@ from uec_rag.clarify.replies import (
     is_clarifying_question,
     names_some,
 )
-from uec_rag.questions import answers, grammar, user_messages
-from uec_rag.questions.answers import Turn
-from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
-from uec_rag.questions.phrasing import Goal, Phrasing, Role
-from uec_rag.retrieval.diversity import Diversity
-from uec_rag.stores.base import Everyone, Filter
-from uec_rag.stores.filters import all_of
-from uec_rag.stores.metadata import check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
 _MOST_MISSED = 2  # replies in turn that choose nothing, behind which nothing is asked back
@@ -44,53 +36,6 @@ LONGEST_QUERY = 8_000
 
 MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
-
-
-class Options(TypedDict, total=False):
-    """The options of a search besides its queries and k; see `Retriever.search`."""
-
-    filter: Filter | None
-    history: Sequence[Sequence[str | Turn]] | None
-    within: Within | None
-    diversity: Diversity | None
-    tenant: Filter | Everyone
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """A search as it is asked for, checked and parsed once.
-
-    Attributes
-    ----------
-    queries : sequence of n Query
-    k : int
-        Number of hits of each.
-    filter, tenant, within, diversity
-        As in `Retriever.search`.
-    spells : bool
-        Whether words are spelled as the passages have them that the caller may see.
-    is_read : bool
-        Whether a model reads the hits.
-    """
-
-    queries: Sequence[Query]
-    k: int
-    filter: Filter | None = None
-    tenant: Filter | None = None
-    within: Within | None = None
-    diversity: Diversity | None = None
-    spells: bool = True
-    is_read: bool = False
-
-    @property
-    def scope(self) -> Filter | None:
-        """All filters: that of the tenant, and the search's."""
-        return self.filter if self.tenant is None else all_of(self.tenant, self.filter)
-
-    @property
-    def depth(self) -> int:
-        """The number of hits among which k are chosen."""
-        return self.k if self.diversity is None else max(self.k, self.diversity.fetch_k)
 
 
 @dataclass(frozen=True)
@@ -384,7 +329,7 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str | Turn]:
 
 def parse_queries(
     queries: Sequence[str],
-    history: Sequence[Sequence[str | Turn]] | None = None,
+    history: Sequence[Sequence[TurnLike]] | None = None,
     within: Within | None = None,
 ) -> list[Query]:
     """Check questions, and parse each with its turns; see `Retriever.search`.
@@ -406,7 +351,7 @@ def _shortened(message: str) -> str:
     return f"{message[: half - 1]}\n{message[-half:]}"
 
 
-def _check_history(history: Sequence[Sequence[str | Turn]], count: int) -> list[list[str | Turn]]:
+def _check_history(history: Sequence[Sequence[TurnLike]], count: int) -> list[list[str | Turn]]:
     """Return the latest turns before each question.
 
     TypeError if they are not lists of turns, ValueError if there are not `count` of them.
@@ -414,10 +359,7 @@ def _check_history(history: Sequence[Sequence[str | Turn]], count: int) -> list[
     latest = list[list[str | Turn]]()
     for row, turns in enumerate(as_list(history, "history")):
         name, is_list = f"history[{row}]", isinstance(turns, Sequence)
-        pairs = [
-            (turn.speaker, turn.text) if isinstance(turn, Turn) else ("user", turn)
-            for turn in as_list(turns[-MOST_TURNS:] if is_list else turns, name)
-        ]
+        pairs = [*map(_spoken, as_list(turns[-MOST_TURNS:] if is_list else turns, name))]
         texts = as_strings([text for _, text in pairs], name)
         texts = [check_stored_text(text, name) for text in texts]
         spoken = zip((speaker for speaker, _ in pairs), texts, strict=True)
@@ -430,136 +372,10 @@ def _check_history(history: Sequence[Sequence[str | Turn]], count: int) -> list[
     return latest
 
 
-# Total weight of the turns before a question, and the same if the question refers to them ("Where
-# was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
-_SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
-_DECAY = 0.7  # weight of a turn relative to the next: subjects change
-_ANSWER = 0.4  # weight of the answer to the last turn relative to the turns: small
-
-
-def phrasings(query: Query) -> list[Phrasing]:
-    r"""List the ways of asking a question; there is none of a blank text.
-
-    Examples
-    --------
-    >>> query = Query.parse("How much is it?", ["My door opener broke.", "Can it be fixed?"])
-    >>> [(row.role, row.lines) for row in phrasings(query)]
-    [('written', 'My door opener broke.\nCan it be fixed?\nHow much is it?')]
-    >>> query = Query.parse("And in Borg?", ["How do I make a backup in restic?"])
-    >>> [row.text for row in phrasings(query)]
-    ['How do I make a backup in Borg?', 'And in Borg?']
-    """
-    if not query.text.strip():
-        return []
-    before = language_of("\n".join(query.history)) or ENGLISH
-    ways = [*_ways(query)]
-    carried = next((text for role, text, *_ in ways if role == "carried"), "")
-    return [
-        Phrasing(
-            text,
-            turns,
-            role,
-            prior,
-            language_of(text) or before,
-            _goal(query, carried if text == query.text else text) if carried else None,
-            query.answer if turns else "",
-        )
-        for role, text, turns, prior in ways
-    ]
-
-
-def _goal(query: Query, after: str) -> Goal:
-    """Return what a follow-up goes on to, as the question before asks about it."""
-    before = latest_whole(query.turns)
-    is_there = {*split_words(query.text)} - {*split_words(after)} == {"there"}
-    place = " ".join(stems(after) - stems(query.text)) if is_there else ""
-    return Goal(before, after, place)
-
-
-def _ways(query: Query) -> Iterator[tuple[Role, str, Sequence[str], float]]:
-    """Yield role, text, turns and prior; of those that are understood as well, the first counts."""
-    text, turns = query.text, query.turns
-    if query.spelled:
-        yield "spelled", query.spelled, turns, query.likely
-    if not query.replies:
-        for part in grammar.parts_of(query.spelled or text):
-            yield "half", part, (), 1.0
-        for part in grammar.possible_parts(query.spelled or text):
-            yield "possible_half", part, (), 1.0
-    # A complete question is searched without a conjunction before it.
-    if turns and (complete := grammar.complete_question(text)):
-        yield "alone", complete, (), 1.0
-    whole = [at for at, turn in enumerate(turns) if not grammar.refers_back(turn)]
-    for carried in grammar.switched(text, turns[whole[-1]]) if whole else ():
-        yield "carried", carried, (), 1.0
-    if whole and whole[-1]:  # other subjects are before it
-        yield "latest", text, turns[whole[-1] :], 1.0
-    yield "written", text, turns, 1.0
-
-
-def latest_whole(turns: Sequence[str]) -> str:
-    """Return the latest turn that does not refer back; "" if there is none."""
-    return next((turn for turn in reversed(turns) if not grammar.refers_back(turn)), "")
-
-
-def in_context(
-    phrasings: Sequence[Phrasing], rows: Mapping[str, int], parts: Sequence[Gaussian]
-) -> list[Gaussian]:
-    """Combine each of n questions with the turns before it, for each encoder, by convolution.
-
-    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
-    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
-    those of the turns are proportional to ``0.7^j`` and sum to the rest. The answer to the last
-    turn takes 2/5 of this rest, off all in proportion. In the bag of words, the
-    weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag,
-    so that a long turn does not outweigh a short question.
-
-    Parameters
-    ----------
-    phrasings : sequence of n Phrasing
-    rows : mapping of str to int
-        The row of each text, of questions and of their turns, in `parts`.
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of the texts.
-    """
-    firsts = [rows[phrasing.text] for phrasing in phrasings]
-    if not any(phrasing.turns for phrasing in phrasings):
-        is_same = firsts == [*range(len(parts[0]))]
-        return [part if is_same else part[firsts] for part in parts]
-    shares = np.zeros((len(phrasings), len(parts[0])), dtype=np.float32)
-    for of_question, place, phrasing in zip(shares, firsts, phrasings, strict=True):
-        share = 0.0
-        if phrasing.turns:
-            share = _SHARE_IF_REFERRED_TO if grammar.refers_back(phrasing.text) else _SHARE
-            by_age = _DECAY ** np.arange(len(phrasing.turns))[::-1]
-            np.add.at(
-                of_question, [rows[turn] for turn in phrasing.turns], share * by_age / by_age.sum()
-            )
-        of_question[place] += 1 - share
-        if phrasing.answer:
-            of_question *= 1 - _ANSWER * share
-            of_question[rows[phrasing.answer]] += _ANSWER * share
-    mixed = []
-    for part in parts:
-        mean, scales = shares @ part.mean, shares**2 @ part.scales
-        terms = [
-            together([_mix_bags(block, *pair) for pair in zip(firsts, shares, strict=True)])
-            for block in part.terms
-        ]
-        mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
-    return mixed
-
-
-def _mix_bags(terms: Terms, row: int, shares: FloatArray) -> Terms:
-    """Combine the bags of words with a nonzero share; `row` is the question's.
-
-    A word is written as in the question or else the latest turn, whatever else is asked beside it.
-    """
-    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
-    rows = np.array([row, *order[order != row]])
-    bags = terms[rows]
-    sizes = np.diff(bags.starts)
-    # A question without words is given the size of the largest turn.
-    size = np.float32(sizes[0] or sizes.max())
-    factor = len(rows) * shares[rows] * size / np.maximum(sizes, 1)
-    return bags.weigh_terms(np.repeat(factor, sizes).astype(np.float32)).average
+def _spoken(turn: TurnLike) -> tuple[str, str]:
+    """Return who said a turn, and what; of what is no turn, the user and that."""
+    if isinstance(turn, Turn):
+        return turn.speaker, turn.text
+    if isinstance(turn, tuple) and len(turn) == 2 and turn[0] in get_args(Speaker):
+        return turn
+    return "user", cast(str, turn)  # which is checked

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from uec_rag.advice.opinion import Opinion
 from uec_rag.base.checks import visible_json
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Decision
+from uec_rag.gates.opinion import Opinion
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import pytest
 from tests.helpers import data_of, rows_of
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import LONGEST_ASKED
-from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import (
+from uec_rag.questions.replies import (
+    Reading,
     chosen_ids,
     clarifying_list,
     extract_clarifying_question,

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -23,26 +22,18 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from uec_rag.advice.decision_models import Case, DecisionModel, decision_model, read_answers
-from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.loops import context_of_its_own
+from uec_rag.base.model_replies import objects_in, text_of, without_thoughts
 from uec_rag.base.progress import span
 from uec_rag.base.records import Memory, Record
-from uec_rag.clarify.readings import MOST_READINGS, shorten
+from uec_rag.gates.decision_models import Case, DecisionModel, decision_model, read_answers
+from uec_rag.gates.opinion import SHOWN, Opinion, Verdict
 from uec_rag.questions.grammar import LONGEST_QUESTION
+from uec_rag.questions.replies import MOST_READINGS, shorten
 
-_MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
 _MOST_HANGING = 16  # its calls that nobody waits for any more and that have not returned
-_THOUGHTS = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection|scratchpad)"
-_BEGIN_THOUGHTS = re.compile(
-    rf"<{_THOUGHTS}>|\[THINK\]|◁think▷|<\|START_THINKING|<\|channel\|>analysis", re.IGNORECASE
-)
-_END_THOUGHTS = re.compile(
-    rf"</{_THOUGHTS}>|\[/THINK\]|◁/think▷|<\|END_THINKING|<\|channel\|>final", re.IGNORECASE
-)
-_DECODER = json.JSONDecoder(parse_int=float)  # int raises ValueError for thousands of digits
 _VERDICT = re.compile(
     r"\W*(?:verdict\W+)?(?:(answer|clarify|true|false)\W*|(no|yes)(?:\W*|[.,;:!\n–—]\s.*))",
     re.IGNORECASE | re.DOTALL,
@@ -116,7 +107,7 @@ Advisor: TypeAlias = Callable[..., object]
   bool is taken for the verdict "answer" or "no", which leaves a clarifying question; a number from
   0 to 1 for P(the texts answer the question), an `Opinion`; and a text, or a message of LangChain
   or LlamaIndex, for the reply of a language model (`read_reply`).
-- A decision model (`uec_rag.advice.decision_models.decision_model`).
+- A decision model (`uec_rag.gates.decision_models.decision_model`).
 
 Anything else, such as None, counts as not asked, and so does a call that raises. While an advisor
 runs, no advisor is asked from within: what it searches is decided without advice.
@@ -154,19 +145,6 @@ def ask_model(
     return call(prompt(question, texts, template))
 
 
-def text_of(reply: object) -> str | None:
-    """Return the text of a model's reply: of a string, or of a message; None of anything else."""
-    choices = getattr(reply, "choices", None)  # of OpenAI's clients
-    message = choices[0] if choices and isinstance(choices, list) else reply
-    message = getattr(message, "message", message)  # there, and of LlamaIndex to messages
-    names = "output_text", "text", "content"
-    texts = [message, *(getattr(message, name, None) for name in names)]
-    if isinstance(texts[-1], list):  # Anthropic's blocks
-        blocks = [getattr(block, "text", None) for block in texts[-1]]
-        texts.append("".join(block for block in blocks if isinstance(block, str)) or None)
-    return next((str(text) for text in texts if isinstance(text, str)), None)
-
-
 def read_reply(reply: str) -> Advice | None:
     """Parse the reply of a language model: its last JSON object with a verdict, or a verdict alone.
 
@@ -181,47 +159,7 @@ def read_reply(reply: str) -> Advice | None:
     >>> read_reply("It depends.")
     """
     verdicts = [item for item in map(_plain, objects_in(reply)) if "verdict" in item]
-    return _as_advice(verdicts[-1] if verdicts else {"verdict": _without_thoughts(reply)})
-
-
-def objects_in(reply: str, limit: int = _MOST_READ) -> list[dict[str, Any]]:
-    """Return the whole JSON objects in the last characters of a reply, without its thoughts.
-
-    Examples
-    --------
-    >>> objects_in('<think>{"a": 1}</think>Here: [{"a": true}, {"a": "b"}]')
-    [{'a': True}, {'a': 'b'}]
-    """
-    return [*_objects(_Unlined(_without_thoughts(reply)[-limit:]))]
-
-
-def _without_thoughts(reply: str) -> str:
-    return _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
-
-
-class _Unlined(str):
-    """A text whose lines an error does not count, which takes its length for each of its braces."""
-
-    __slots__ = ()
-
-    def count(self, *_: object) -> int:
-        return 0
-
-    rfind = count
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the whole JSON objects in a text; those within others and in halves are none."""
-    at = text.find("{")
-    while at >= 0:
-        try:
-            item, end = _DECODER.raw_decode(text, at)
-            yield item
-        except json.JSONDecodeError as error:
-            end = max(error.pos, at + 1)
-        except RecursionError:
-            return
-        at = text.find("{", end)
+    return _as_advice(verdicts[-1] if verdicts else {"verdict": without_thoughts(reply)})
 
 
 def _as_advice(value: object) -> Advice | None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag import Advice
-from uec_rag.advice.decision_models import Case, read_answers
-from uec_rag.advice.opinion import Opinion, apply_opinion
-from uec_rag.clarify.readings import MOST_READINGS, Reading
+from uec_rag.gates.decision_models import Case, read_answers
+from uec_rag.gates.opinion import Opinion, apply_opinion
+from uec_rag.questions.replies import MOST_READINGS, Reading
 
 TEXTS = ("Dogs bark at strangers.", "Cats purr when they are content.")
 CASE = Case("Is it loud?\nWhat purrs?", TEXTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Any, TypeAlias, cast
@@ -19,7 +20,6 @@ from uec_rag.base.text import (
     stems,
     undecorated,
 )
-from uec_rag.clarify.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
 from uec_rag.questions.languages import (
     is_courtesy,
@@ -28,6 +28,10 @@ from uec_rag.questions.languages import (
     without_last,
     without_phrases,
 )
+
+ENDS = " :?？"  # of a title, which a label leaves out
+MOST_READINGS = 4  # of which a user is asked to choose
+LONGEST_LABEL = 60  # characters
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -39,6 +43,27 @@ _KEY, _CIRCLED = (
 )
 _LINE = 80  # characters up to which a clarifying question is read as one sentence
 _ROW = regex.compile(r"^[ \t]*+(?:\d{1,2}[.)]|[-*•])[ \t]++(.*\S)", regex.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One of the possible meanings of a question.
+
+    Attributes
+    ----------
+    title : str
+        A title, a heading, the beginning of a long passage, or a few words of a short one that
+        distinguish it from the other readings.
+    ids : tuple of str
+        Ids of its passages, best first.
+    probability : float
+        Its share of the mass, see `readings`.
+    """
+
+    title: str
+    ids: tuple[str, ...]
+    probability: float
+
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
 """A chosen reading: the object itself, a mapping with its "ids" (from JSON), its ids, or its label.
@@ -63,6 +88,20 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
             f"label, got {within!r:.60}."
         )
     return tuple(cast(list[str], ids))
+
+
+def shorten(label: str, length: int = LONGEST_LABEL) -> str:
+    """Return a label on one line of at most `length` characters, cut between words.
+
+    Only a single word that is longer is cut, and scripts without spaces anywhere.
+    """
+    line = " ".join(label.split()).rstrip(ENDS)
+    if len(line) <= length:
+        return line
+    head = line[: length - 1]
+    if not HAS_SPACELESS.match(line[length - 1]):
+        head = line[:length].rpartition(" ")[0].rstrip(ENDS) or head
+    return f"{head}…"
 
 
 def clarifying_question(readings: Sequence[Reading], language: str = languages.ENGLISH) -> str:

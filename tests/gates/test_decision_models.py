@@ -17,7 +17,7 @@ from pydantic import PrivateAttr
 
 from tests.decision_server import KEY, serving
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.advice.decision_models import Case, SystemOne, decision_model, read_answers
+from uec_rag.gates.decision_models import Case, SystemOne, decision_model, read_answers
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 

