@@ -268,7 +268,7 @@ def words_of_pair(data: Path) -> float:
     counts = []
     for code in ("en", "zh"):
         rows = read_rows(data / f"xquad_{code}" / "queries.jsonl.gz")
-        words = [lexical.words_by_key(lexical.split_words(row["text"])).values() for row in rows]
+        words = [lexical.words_by_key(lexical.written_words(row["text"])).values() for row in rows]
         little = function_words(code)
         counts.append(sum(word.casefold() not in little for some in words for word in some))
     return counts[0] / counts[1]
@@ -289,7 +289,7 @@ def main(
     if write_model:
         plain = {k: v for k, v in model.metadata().items() if isinstance(v, (list, tuple, float))}
         write_learned("readings.json", {"underspecified": plain}, uec_rag.clarify)
-        print(f"\nWritten; CLARIFY_FROM in outline.py should be {threshold(model, sets):.2f}")
+        print(f"\nWritten; CLARIFY_FROM in decision.py should be {threshold(model, sets):.2f}")
     print(f"\nA pair of characters is {words_of_pair(data):.2f} words.")
 
 

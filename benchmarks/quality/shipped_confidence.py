@@ -41,9 +41,9 @@ from benchmarks.quality.shared import (
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import weighted_sum
+from uec_rag.base.text import ENGLISH_WORDS
 from uec_rag.confidence.fit_view import FitView, fit_temperature
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
-from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.index.learn import labelled_examples, without_answers
 from uec_rag.retrieval.rankings import Method, compare, unfitted_logit_line
 
@@ -155,7 +155,7 @@ def _in_words(text: str, place: int, wording: str) -> str:
         return FRAMES[place % len(FRAMES)].format(text)
     if wording == "keywords":
         words = [word.strip("?.,!\"'()") for word in text.split()]
-        return " ".join(word for word in words if word and word.lower() not in ENGLISH) or text
+        return " ".join(word for word in words if word and word.lower() not in ENGLISH_WORDS) or text
     return text
 
 

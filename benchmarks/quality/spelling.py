@@ -27,7 +27,7 @@ from benchmarks.quality.shared import Data
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
-from uec_rag.encoders.lexical import key_of, keys_of, near_words, stem_of
+from uec_rag.encoders.lexical import keys_of, near_words, stem_of, term_key
 from uec_rag.evidence.words import names_in
 from uec_rag.retrieval.spelling import _SPELLABLE, _UNUSUAL
 
@@ -82,7 +82,7 @@ def example(
         for near, key in zip(near_ones, keys.tolist(), strict=True)
         if (count := counts[key] + (near in FUNCTION_WORDS))
     ]
-    if not held or counts[key_of(stem_of(typed))]:
+    if not held or counts[term_key(stem_of(typed))]:
         return None
     rare = rarity(typed)
     rows = [[1.0, len(typed), rare, min(rare, _UNUSUAL), 0, 0, 0, 0, 0, 0]]

@@ -34,8 +34,7 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
-from uec_rag.clarify.outline import CLARIFY_FROM
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import CLARIFY_FROM, Decision
 from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.evidence.table import weights
 from uec_rag.retrieval.results import Result

@@ -25,7 +25,7 @@ from benchmarks.quality.contexts import Asked, every
 from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import WORDS
-from uec_rag.evidence import EVIDENCE, Words, absence, family, table
+from uec_rag.evidence import EVIDENCE, QuestionWords, absence, family, table
 from uec_rag.evidence.table import Row
 from uec_rag.questions import grammar, user_messages
 from uec_rag.retrieval import search, spelling
@@ -34,11 +34,11 @@ _PARTS: dict[str, Sequence[object]] = {
     "coverage": [table.coverage, table.Comparison.is_known],
     "names": [table.names],
     "unnamed": [table.unnamed, table.lowest_ratio, table.log_likelihood_ratio],
-    "outside": [table.outside, Words.folder_names],
+    "outside": [table.outside, QuestionWords.folder_names],
     "lacks_word": [table.lacks_word, table.Comparison.lacks],
     "family": [table.family, family],
     "unheard": [table.unheard, absence],
-    "goal": [table.goal, Words.lacks_goal],
+    "goal": [table.goal, QuestionWords.lacks_goal],
     "halves": [grammar.parts_of, grammar.possible_parts, search.cover],
     "carried": [grammar.switched],
     "alone": [grammar.complete_question],

@@ -14,7 +14,8 @@ from tests.clarify.outlines import (
     probability,
 )
 from tests.helpers import data_of
-from uec_rag.clarify.outline import CLARIFY_FROM, FEATURES, shipped_underspecified
+from uec_rag.clarify.outline import FEATURES, shipped_underspecified
+from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.questions.languages import function_words
 
 

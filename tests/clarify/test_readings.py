@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from tests.clarify.outlines import below_headings, labels_of, outline, probability
 from tests.helpers import data_of
-from uec_rag.clarify.outline import CLARIFY_FROM
 from uec_rag.clarify.readings import closest_sections, compares, readings
 from uec_rag.clarify.titles import labels_of as labels_of_texts
+from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.questions.replies import LONGEST_LABEL, MOST_READINGS, shorten
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag.base.errors import InternalError
-from uec_rag.clarify.outline import CLARIFY_FROM
-from uec_rag.confidence.decision import Criteria, Evidence, decide
+from uec_rag.confidence.decision import CLARIFY_FROM, Criteria, Evidence, decide
 from uec_rag.questions.languages import SENTENCES
 from uec_rag.questions.replies import (
     Reading,

@@ -18,7 +18,7 @@ from tests.helpers import data_of
 from uec_rag.base.checks import clean_line
 from uec_rag.base.errors import UECWarning
 from uec_rag.documents import write_questions
-from uec_rag.documents.question_writer import PROMPT, estimate_calls, read_questions
+from uec_rag.documents.question_writer import PROMPT, estimate_calls, read_written_questions
 from uec_rag.encoders import calls
 from uec_rag.stores.passage import Passage
 
@@ -142,13 +142,13 @@ def test_a_wrong_reply_is_asked_for_once_more_and_is_not_kept(reply, tmp_path):
     ],
 )
 def test_what_is_valid_of_a_reply_is_taken(reply, lines):
-    assert read_questions(json.dumps(reply), ["Text."]) == {0: lines}
+    assert read_written_questions(json.dumps(reply), ["Text."]) == {0: lines}
 
 
 def test_passages_that_are_numbered_from_zero_get_their_own_questions():
     def replied(*numbers):
         rows = [{"passage": number, "questions": [f"q{number}"]} for number in numbers]
-        return read_questions("\n".join(map(json.dumps, rows)), ["a", "b", "c"])
+        return read_written_questions("\n".join(map(json.dumps, rows)), ["a", "b", "c"])
 
     assert replied(0, 2) == {0: ("q0",), 2: ("q2",)}
     assert replied(1, 3) == {0: ("q1",), 2: ("q3",)}
@@ -180,7 +180,7 @@ def test_a_passage_of_which_nobody_asks_has_none_and_is_not_asked_for_again():
 
 def test_names_that_stand_in_the_passage_are_left_out():
     reply = '{"passage": 1, "questions": ["May it stay?"], "names": ["Pets", "pet", "cat", "cat"]}'
-    assert read_questions(reply, ["Pets are welcome."]) == {0: ("May it stay?", "pet, cat")}
+    assert read_written_questions(reply, ["Pets are welcome."]) == {0: ("May it stay?", "pet, cat")}
 
 
 def test_the_last_object_for_a_passage_counts_and_control_characters_go():
@@ -188,13 +188,13 @@ def test_the_last_object_for_a_passage_counts_and_control_characters_go():
     reply = "\n".join(
         json.dumps({"passage": 1, "questions": [question], "names": []}) for question in drafts
     )
-    assert read_questions(reply, ["Text."]) == {0: ("ab c?",)}
+    assert read_written_questions(reply, ["Text."]) == {0: ("ab c?",)}
 
 
 @given(st.text(), st.lists(st.text(), max_size=3))
 def test_whatever_is_replied_is_read_as_lines(reply, questions):
     whole = json.dumps({"passage": 1, "questions": questions, "names": [reply]})
-    for written in read_questions(f"{reply}{whole}", ["A text."]).values():
+    for written in read_written_questions(f"{reply}{whole}", ["A text."]).values():
         assert all(text == clean_line(text) for text in written)
 
 

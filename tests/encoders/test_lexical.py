@@ -29,14 +29,19 @@ def test_a_text_of_another_language_gives_runs_of_letters():
 
 
 def test_marks_belong_to_their_letters():
-    assert lexical.split_words("हिन्दी naïve_case, os.path") == ["हिन्दी", "naïve_case", "os", "path"]
+    assert lexical.written_words("हिन्दी naïve_case, os.path") == [
+        "हिन्दी",
+        "naïve_case",
+        "os",
+        "path",
+    ]
 
 
 @pytest.mark.parametrize("row", rows_of("options_in_texts.csv"), ids=lambda row: row["text"])
 def test_options_of_commands_are_words_with_their_dashes(row):
     options = {*row["options"].split()}
     assert {term for term in lexical.terms_of(row["text"]) if term.startswith("-")} == options
-    assert options <= {*lexical.words_by_key(lexical.split_words(row["text"])).values()}
+    assert options <= {*lexical.words_by_key(lexical.written_words(row["text"])).values()}
 
 
 @pytest.mark.parametrize(
@@ -69,11 +74,11 @@ def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
     ],
 )
 def test_a_number_with_dots_is_one_word_in_digits_of_any_script(text, words):
-    assert lexical.split_words(text) == words
+    assert lexical.written_words(text) == words
 
 
 def test_parts_of_words_and_identifiers_weigh_less():
-    keys = [lexical.key_of("network"), lexical.key_of("~netw"), lexical.key_of("~a.b")]
+    keys = [lexical.term_key("network"), lexical.term_key("~netw"), lexical.term_key("~a.b")]
     weights = lexical.weights_of(np.array(keys, dtype=np.uint64), np.zeros(3, dtype=bool))
     assert weights.tolist() == [1.0, 0.25, 0.5]
 
@@ -101,7 +106,7 @@ def test_a_text_without_words_has_no_terms_and_words_that_say_little_are_terms()
 
 def test_a_long_text_is_read_to_its_end():
     terms = Lexical().encode(["filler words " * 200_000 + "needle"], "passage").terms
-    assert lexical.key_of("needl") in terms.keys
+    assert lexical.term_key("needl") in terms.keys
     assert terms.weights.max() == 200_000
 
 
@@ -123,7 +128,7 @@ def test_data_in_a_text_is_one_term():
 
 def test_queries_carry_readable_words_and_weights():
     terms = Lexical().encode(["Networks, networks"], "query").terms
-    assert terms.labels == [{lexical.key_of("network"): "networks"}]
+    assert terms.labels == [{lexical.term_key("network"): "networks"}]
     assert sorted(terms.weights.tolist()) == [0.5, 2.0]
     assert Lexical().encode(["Networks"], "passage").terms.labels is None
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from uec_rag.encoders.lexical import split_words
-from uec_rag.encoders.writing import in_one_form
+from uec_rag.encoders.lexical import written_words
+from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.absence import as_written
 
 
@@ -81,8 +81,8 @@ def test_small_words_are_no_days(text):
     ],
 )
 def test_a_value_has_the_same_words_however_it_is_written(text, others):
-    of_text = [word.casefold() for word in split_words(text)]
-    assert [[word.casefold() for word in split_words(other)] for other in others] == [
+    of_text = [word.casefold() for word in written_words(text)]
+    assert [[word.casefold() for word in written_words(other)] for other in others] == [
         of_text
     ] * len(others)
 

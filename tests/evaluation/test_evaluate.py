@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import Remembering, index_of, labelled, rightness, unit
 from uec_rag import UEC
-from uec_rag.clarify.outline import CLARIFY_FROM
+from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.evaluation.evaluate import evaluate, search_by_each_member
 
 

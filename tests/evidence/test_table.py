@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.clarify.outlines import outline
-from uec_rag.evidence import EVIDENCE, Comparison, Explanation, Words
+from uec_rag.evidence import EVIDENCE, Comparison, Explanation, QuestionWords
 from uec_rag.evidence.table import (
     AGAINST,
     OF_HITS,
@@ -31,7 +31,7 @@ def compare(phrasing, *texts, logits=None, sources=(), common=(), **options):
     hits = [Passage(str(number), text) for number, text in enumerate(texts)]
     for at, source in enumerate(sources):
         hits[at] = Passage(str(at), texts[at], {"source": source})
-    words = replace(Words.match(phrasing, hits, 100), are_counted=True)
+    words = replace(QuestionWords.match(phrasing, hits, 100), are_counted=True)
     words.idf.update(dict.fromkeys(common, 0.5))  # which half of the passages have
     logits = np.zeros(len(hits), np.float32) if logits is None else np.float32(logits)
     return Comparison(words, logits, **options)

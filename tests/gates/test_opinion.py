@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from tests.helpers import decide_on
 from uec_rag import Advice
+from uec_rag.confidence.decision import Evidence, decide
 from uec_rag.gates.decision_models import Case, read_answers
 from uec_rag.gates.opinion import Opinion, apply_opinion
+from uec_rag.gates.rulings import case_of
 from uec_rag.questions.replies import MOST_READINGS, Reading
 
 TEXTS = ("Dogs bark at strangers.", "Cats purr when they are content.")
@@ -63,7 +65,9 @@ def test_which_reading_is_meant_is_asked_where_the_question_may_be_ambiguous(cas
     "text", ["One sentence of many. " * 2000, "猫は喉を鳴らす。" * 3000, '"\\\n' * 9000]
 )
 def test_a_state_stays_within_the_smallest_documented_limits(count, text):
-    case = Case("Why?", [text] * count, ["a reading"] * MOST_READINGS, 0.9)
+    readings = (Reading("a reading", ("a",), 0.2),) * MOST_READINGS
+    doubt = decide(Evidence(underspecified=0.9, readings=readings))
+    case = case_of(doubt, "Why?", [text] * count)
     assert len(json.dumps(case.state, ensure_ascii=False).encode()) < 2**16
     assert len(case.state["passages"]) == min(count, 10)
     for one in case.questions.values():

@@ -16,7 +16,7 @@ from tests.helpers import (
     load_index,
 )
 from uec_rag import UEC, IndexCorrupted, Retriever
-from uec_rag.clarify.outline import CLARIFY_FROM
+from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.confidence.model import NEAREST, READ, Examples
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus

@@ -15,7 +15,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.evidence.words import Words
+from uec_rag.evidence.words import QuestionWords
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores.passage import Passage
@@ -147,7 +147,7 @@ def test_a_code_that_vectors_miss_is_found_by_its_letters():
     ],
 )
 def test_what_an_apostrophe_joins_to_a_word_is_no_word_of_content(question, content):
-    words = Words.match(Phrasing.of(question), [Passage("a", "a text")], 1)
+    words = QuestionWords.match(Phrasing.of(question), [Passage("a", "a text")], 1)
     assert words.content.keys() == content
 
 

@@ -126,10 +126,10 @@ about after also am any before being between during explain get got happen happe
 many may me mean means might much must my over please shall so some tell than then under us use used
 was"""
 
-ENGLISH = frozenset(_ENGLISH.split())
+ENGLISH_WORDS = frozenset(_ENGLISH.split())
 """Function words by which a text is recognised as English."""
 
-FUNCTION_WORDS = ENGLISH | frozenset(_FURTHER.split())
+FUNCTION_WORDS = ENGLISH_WORDS | frozenset(_FURTHER.split())
 """English words that say little about the subject of a question."""
 
 _GENERAL = (
@@ -384,7 +384,7 @@ def mentions(text: str, title: str) -> bool:
     return find_words(text.casefold(), title.casefold()) >= 0
 
 
-def is_index(path: PurePath) -> bool:
+def is_index_page(path: PurePath) -> bool:
     """Return whether a file is an index of its folder, whose name says what it is about."""
     return path.stem.lstrip("_").casefold() in ("index", "readme") and len(path.parts) > 1
 
@@ -428,7 +428,7 @@ def path_names(source: str) -> tuple[tuple[str, ...], str]:
     if not parts:
         return (), source
     path = PurePath(*parts)
-    if is_index(path):
+    if is_index_page(path):
         *parts, _ = parts
     else:
         parts[-1] = _DOCUMENT.sub("", path.name)

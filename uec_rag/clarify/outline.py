@@ -45,13 +45,6 @@ from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_ba
 from uec_rag.questions.languages import ENGLISH
 from uec_rag.questions.replies import ENDS
 
-CLARIFY_FROM = 0.7
-"""The lowest P(underspecified) at which to ask for clarification.
-
-By the questions to the manuals (`benchmarks.quality.golden asking`): from 0.7 to 0.68, 4 more of
-149 ambiguous ones are asked back, and 8 more of 377 answerable ones in vain.
-"""
-
 FEATURES = ("brief", "others", "referent", "shared", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
 

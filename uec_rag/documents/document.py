@@ -10,7 +10,7 @@ from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from uec_rag.base.text import find_words
-from uec_rag.documents.plain_text import has_words, plain, split_text
+from uec_rag.documents.plain_text import has_text, plain, split_text
 
 if TYPE_CHECKING:
     from uec_rag.stores.passage import Passage
@@ -303,7 +303,7 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
                 continue
             text = plain("\n\n".join(filter(None, parts))).rstrip().lstrip("\n")
             path = tuple(heading.text for heading in above)
-            if has_words(text):
+            if has_text(text):
                 sections += [
                     *_as_one(alone),
                     Section(path, text, page.number, (*captions,), page.metadata),
@@ -322,10 +322,10 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
                 title = name
             elif name and name != title:
                 above.append(Heading(name, block.depth))
-                is_bare = has_words(name)
+                is_bare = has_text(name)
             is_first &= not name
         sections, alone = [*sections, *_as_one(alone)], []
-    if not sections and has_words(title) and title != plain(content.title):
+    if not sections and has_text(title) and title != plain(content.title):
         sections.append(Section((), title))
     return title, tuple(_placed(sections, content.text)) if content.text else tuple(sections)
 
@@ -466,8 +466,8 @@ def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Tab
     """
     blocks, titles = list[list[list[str]]](), list[list[str]]()
     rows = ([*map(_tidy, row)] for row in grid)
-    for has_text, group in groupby(rows, any):
-        run = [*group] if has_text else []
+    for says_any, group in groupby(rows, any):
+        run = [*group] if says_any else []
         titles += run
         if not all(map(_is_alone, run)):
             blocks += [] if blocks and not _begin_another(titles, blocks[-1]) else [[]]

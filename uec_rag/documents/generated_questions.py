@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
-from uec_rag.documents.plain_text import has_words
+from uec_rag.documents.plain_text import has_text
 from uec_rag.stores.passage import Passage
 
 MOST_PAIRS = 148
@@ -138,7 +138,7 @@ def _without_metadata(passage: Passage) -> Passage:
 
 def _asks_for(question: str, answer: str, shortest: int) -> bool:
     is_long = len(question) >= _SHORTEST_QUESTION and len(answer) >= shortest
-    return is_long and len(question) <= _LONGEST_QUESTION and has_words(question)
+    return is_long and len(question) <= _LONGEST_QUESTION and has_text(question)
 
 
 def _words(text: str) -> str:

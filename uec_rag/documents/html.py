@@ -17,7 +17,7 @@ from markdownify import MarkdownConverter
 
 from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import Block, Content, Heading, Page
-from uec_rag.documents.plain_text import decode, fenced, has_words, linked, tidy_lines
+from uec_rag.documents.plain_text import decode, fenced, has_text, linked, tidy_lines
 from uec_rag.documents.shown import (
     HEADINGS,
     OPENING,
@@ -77,11 +77,11 @@ def read_html(data: bytes) -> Content:
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
     body = soup.body or soup
-    mains = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
+    mains = [tag for tag in body.select(_MAIN) if has_text(tag.get_text())]
     mains = [tag for tag in mains if not any(outer in tag.parents for outer in mains)]
     root = mains[0] if len(mains) == 1 else body
     _drop_navigation(root, is_page=root is body)
-    title_tag = next((h1 for h1 in root.find_all("h1") if has_words(h1.get_text())), None)
+    title_tag = next((h1 for h1 in root.find_all("h1") if has_text(h1.get_text())), None)
     if title_tag is None and (above := soup.find("h1")) is not None:  # such as in the page's header
         root.insert(0, above.extract())
         title_tag = above
@@ -158,7 +158,7 @@ def _says_only(button: Tag, place: Tag | None) -> bool:
     if place is None or place.name not in (*_SENTENCES, *_INLINE):
         return True
     texts = (text for text in place.strings if text.find_parent("button") is None)
-    return not any(map(has_words, texts)) and (
+    return not any(map(has_text, texts)) and (
         place.name not in _INLINE or _says_only(button, place.parent)
     )
 
@@ -181,7 +181,7 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
     for link in root.find_all("a"):  # marks such as "#", and those to edit or to view the source
         heading = link.find_parent(HEADINGS)
         is_mark = heading is not None and heading.get_text().strip() != link.get_text().strip()
-        if not has_words(link.get_text()) or (is_mark and _NAVIGATION.search(_names(link))):
+        if not has_text(link.get_text()) or (is_mark and _NAVIGATION.search(_names(link))):
             link.decompose()
 
 
@@ -224,7 +224,7 @@ class _Writer(MarkdownConverter):
         return f" {text.strip()}"  # a link of several words
 
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        head = next((child for child in el.contents if has_words(child.get_text())), el)
+        head = next((child for child in el.contents if has_text(child.get_text())), el)
         if isinstance(head, Tag) and head.name in ("ul", "ol"):  # a level without a text
             return f"{text.strip()}\n"
         if not el.has_attr("data-numbered"):
@@ -268,7 +268,7 @@ def _write_links(root: Tag) -> None:
     """Write the addresses of links as Markdown does, but for those within a site."""
     for link in root.find_all("a", href=True):
         address, text = str(link["href"]).strip(), link.get_text().strip()
-        markup, texts = linked(text, address), [*filter(has_words, link.strings)]
+        markup, texts = linked(text, address), [*filter(has_text, link.strings)]
         if markup == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
             continue
         if len(texts) == 1 and not link.find(_KEYS):
@@ -302,7 +302,7 @@ def move_notes(root: Tag) -> None:
         outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
         is_raised = outer is sup or link.find("sup") is not None
         longest = _LONGEST_RAISED if is_raised else _LONGEST_MARK
-        is_mark = 0 < len(mark) <= longest and (has_words(mark) or mark in "*†‡§")
+        is_mark = 0 < len(mark) <= longest and (has_text(mark) or mark in "*†‡§")
         if not is_mark or link.find_parent(HEADINGS):
             continue
         attributes = str([value for key, value in link.attrs.items() if key != "href"])
@@ -374,7 +374,7 @@ def _take(note: Tag, mark: str) -> None:
     label_at = re.compile(rf"[\s\[(^,]*{mark_pattern}[\s\]).:^,]*")
     for text in [*note.find_all(string=True)]:
         body = label_at.sub("", str(text), count=1)
-        if has_words(body):
+        if has_text(body):
             text.replace_with(f"[{mark}] {body}")
             return
         text.extract()
@@ -383,7 +383,7 @@ def _take(note: Tag, mark: str) -> None:
 def _clear(parent: Tag | None, root: Tag) -> None:
     """Remove what held notes alone, with the headings in it."""
     while parent is not None and parent is not root and parent.parent is not None:
-        texts = (text for text in parent.find_all(string=True) if has_words(text))
+        texts = (text for text in parent.find_all(string=True) if has_text(text))
         if any(text.find_parent(HEADINGS) is None for text in texts):
             return
         above = parent.parent

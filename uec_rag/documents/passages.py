@@ -12,7 +12,7 @@ import regex
 from uec_rag.base.text import DOCUMENT_KEYS, QUESTION_KEYS, SOURCE_KEYS, TITLE_KEYS, mentions
 from uec_rag.documents.document import Document, Section
 from uec_rag.documents.generated_questions import pairs_from_passages
-from uec_rag.documents.plain_text import has_words, split_text
+from uec_rag.documents.plain_text import has_text, split_text
 from uec_rag.documents.readers import READERS
 from uec_rag.stores.passage import Passage
 
@@ -257,7 +257,7 @@ def fitting_pairs(
 def _split(section: Section, suffix: str, size: int) -> Iterator[tuple[str, int | None]]:
     """Yield the parts of a section of a file with a suffix, and where they begin in the file."""
     text, spans, end = section.text, list[tuple[int, int]](), 0
-    for chunk in filter(has_words, split_text(text, size)):
+    for chunk in filter(has_text, split_text(text, size)):
         start = text.find(chunk, end)
         end = start + len(chunk)
         spans.append((start, end))

@@ -12,7 +12,7 @@ from typing import Any
 from pypdfium2 import PdfDocument, raw
 
 from uec_rag.documents.document import Block, Content, Heading, Page
-from uec_rag.documents.plain_text import has_words, plain, raised
+from uec_rag.documents.plain_text import has_text, plain, raised
 
 _HYPHEN = "\ufffe"  # what PDFium puts in place of a hyphen and the end of the line
 _SOFT = "\uffff"  # the same for a sign that programs write only where they part a word
@@ -54,7 +54,7 @@ def read_pdf(data: bytes) -> Content:
         for page in pdf:
             lines = _lines(page)
             pages.append(lines or [])
-            is_image = not any(map(has_words, (line for line, _ in pages[-1])))
+            is_image = not any(map(has_text, (line for line, _ in pages[-1])))
             has_image = is_image and any(page.get_objects((raw.FPDF_PAGEOBJ_IMAGE,)))
             unread += has_image or lines is None
     words = Counter[str]()
@@ -254,7 +254,7 @@ def _by_size(lines: list[Line], larger: list[float]) -> Iterator[Block]:
     """Yield lines of a larger size as headings; consecutive ones of the same size are one."""
     text, heading, size_before = list[str](), list[str](), 0.0
     for line, size in [*lines, ("", 0.0)]:
-        is_heading = size in larger and 2 < len(line) <= _LONGEST_HEADING and has_words(line)
+        is_heading = size in larger and 2 < len(line) <= _LONGEST_HEADING and has_text(line)
         if heading and (not is_heading or size != size_before):
             yield "\n".join(text).strip()
             yield Heading(" ".join(heading), min(larger.index(size_before) + 1, 6))

@@ -111,7 +111,7 @@ def raised(before: str, text: str) -> str:
     """
     mark = text.strip()
     is_ordinal = mark.isalpha() and (len(mark) > 1 or (before[-1:].isdigit() and mark in "aeo"))
-    if not has_words(mark) or is_ordinal or mark[0] in "[(":
+    if not has_text(mark) or is_ordinal or mark[0] in "[(":
         return text
     if not before[-1:].isalnum() and before[-1:] not in (")", "]"):
         return text if len(mark) > _LONGEST_MARK else f"[{mark}]"
@@ -140,7 +140,7 @@ def linked(text: str, address: str) -> str:
     ('[here](https://example.com/b%2017) ', 'a@b.org')
     """
     label, bare = text.strip(), address.removeprefix("mailto:").removeprefix("tel:")
-    if not has_words(label) or bare in label or len(address) > _LONGEST_ADDRESS:
+    if not has_text(label) or bare in label or len(address) > _LONGEST_ADDRESS:
         return text
     return text.replace(label, f"[{label}]({address.replace(' ', '%20')})")
 
@@ -150,7 +150,7 @@ def tidy_lines(text: str) -> str:
     return _EMPTY_LINES.sub("\n\n", _TRAILING.sub("", text))
 
 
-def has_words(text: str) -> bool:
+def has_text(text: str) -> bool:
     """Return whether a text contains a letter or a digit."""
     return any(character.isalnum() for character in text)
 

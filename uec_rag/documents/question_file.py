@@ -16,7 +16,7 @@ Written: TypeAlias = tuple[str, ...]
 """The questions of a passage, and its everyday names in one line; empty if it has none."""
 
 
-def key_of(text: str, model: str, prompt: str, tenant: str = "") -> str:
+def request_key(text: str, model: str, prompt: str, tenant: str = "") -> str:
     """Return the key of what a model writes by a prompt for a text, which may be a tenant's."""
     content = json.dumps([text, model, prompt, *([tenant] if tenant else [])]).encode(
         errors="surrogatepass"

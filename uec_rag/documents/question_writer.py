@@ -25,7 +25,7 @@ from uec_rag.base.loops import run_to_end
 from uec_rag.base.model_replies import objects_in, text_of
 from uec_rag.base.progress import Progress, progress_bar
 from uec_rag.base.text import find_words, with_headings
-from uec_rag.documents.question_file import QuestionFile, Written, key_of
+from uec_rag.documents.question_file import QuestionFile, Written, request_key
 from uec_rag.encoders.calls import CallFailed, Calls, kind_of, patiently, said_by
 from uec_rag.stores.comparisons import exact_name, kinds_of, value_at
 from uec_rag.stores.metadata import normalise_value
@@ -252,7 +252,7 @@ class _Writer:
     lock: Any = field(default_factory=threading.Lock)
 
     def key(self, text: str) -> str:
-        return key_of(text, self.name, self.template, _tenant_of(text))
+        return request_key(text, self.name, self.template, _tenant_of(text))
 
     def todo(self, texts: Sequence[str]) -> list[str]:
         """Return the different texts for which nothing is kept."""
@@ -332,7 +332,7 @@ class _Writer:
         tokens = _tokens_of(reply) or (len(message) + len(content)) // _A_TOKEN
         with self.lock:
             self.calls, self.tokens = self.calls + 1, self.tokens + tokens
-        rows = read_questions(content, batch, self.count)
+        rows = read_written_questions(content, batch, self.count)
         self.file.add({self.key(batch[at]): lines for at, lines in rows.items() if lines})
         self.empty.update(batch[at] for at, lines in rows.items() if not lines)
         return [text for at, text in enumerate(batch) if at not in rows], len(rows)
@@ -346,7 +346,7 @@ class _Writer:
         return len(self._prompt(batch)) // _A_TOKEN + _A_REPLY * len(batch)
 
 
-def read_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int, Written]:
+def read_written_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int, Written]:
     """Read a reply: the questions and names of each text, by its position; what is valid of them.
 
     These are the first `count` different questions of a line each, and twelve names, in a list or a
@@ -356,9 +356,9 @@ def read_questions(reply: str, texts: Sequence[str], count: int = 3) -> dict[int
     Examples
     --------
     >>> reply = '{"passage": 2, "questions": ["Who barks?"], "names": ["hound", "dogs"]}'
-    >>> read_questions(reply, ["Cats purr.", "Dogs bark."])
+    >>> read_written_questions(reply, ["Cats purr.", "Dogs bark."])
     {1: ('Who barks?', 'hound')}
-    >>> read_questions(reply, ["Cats purr."])
+    >>> read_written_questions(reply, ["Cats purr."])
     {}
     """
     rows, items = dict[int, Written](), [*_numbered(objects_in(reply, len(reply)))]

@@ -10,7 +10,7 @@ from bs4.element import NavigableString, PageElement
 
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.numbering import SHAPES, write_number
-from uec_rag.documents.plain_text import has_words, raised, struck, to_integer
+from uec_rag.documents.plain_text import has_text, raised, struck, to_integer
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 OWN_NUMBER = "\ue002"
@@ -92,7 +92,7 @@ def write_shown(soup: BeautifulSoup) -> None:
             or not struck_by.isdisjoint(tag.get_attribute_list("class"))
         ):
             tag.name = "span" if tag.name in _CROSSED_OUT else tag.name
-            for string in filter(has_words, [*tag.strings]):
+            for string in filter(has_text, [*tag.strings]):
                 string.replace_with(struck(string))
     join_written(changed)
     for text in [text for text in soup.strings if OWN_NUMBER in text]:
@@ -197,10 +197,10 @@ def _icon(tag: Tag) -> str:
     if tag.name == "img" and " " in label:
         return f" {label} "
     around, place = tag.find_parent(["a", "button", *HEADINGS]), tag.find_parent(_AROUND)
-    if not label or place is None or (around is not None and has_words(around.get_text())):
+    if not label or place is None or (around is not None and has_text(around.get_text())):
         return ""
     texts = (text for text in place.strings if tag not in text.parents)
-    is_said = any(map(has_words, texts)) and not _UNSAID.fullmatch(label)
+    is_said = any(map(has_text, texts)) and not _UNSAID.fullmatch(label)
     return f" {label} " if is_said or tag.find_parent(["td", "th"]) is not None else ""
 
 

@@ -24,7 +24,7 @@ from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.numbering import Numbering, value_of
-from uec_rag.documents.plain_text import has_words
+from uec_rag.documents.plain_text import has_text
 from uec_rag.documents.shown import OWN_NUMBER
 
 _BODIES = {f"{W}{name}" for name in ("document", "footnotes", "endnotes", "hdr", "ftr")}
@@ -71,7 +71,7 @@ def read_docx(data: bytes) -> Content:
         ignored = re.match(r"An unrecognised element was ignored: ([\w:]+)$", message.message)
         if ignored and not _NOTHING.fullmatch(ignored[1]):
             left_out[_NAMES.get(ignored[1], f"element {ignored[1]}")] += 1
-    repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
+    repeated = "\n\n".join(filter(has_text, dict.fromkeys(around)))
     return Content([Page([repeated, *html_blocks(result.value, pairs=True)])], left_out=left_out)
 
 

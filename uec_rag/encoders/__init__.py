@@ -1,6 +1,6 @@
 """Embedding models behind one protocol: from a folder, a hub, a package index, or a black box.
 
-`base` has the protocol, `lexical` the words (`writing`: scripts, numbers, dates),
+`base` has the protocol, `lexical` the words (`notations`: scripts, numbers, dates),
 `sentence_transformer` and `black_box` the models; `loading` finds one by name.
 """
 

@@ -21,16 +21,16 @@ from uec_rag.base.counts import K1, B
 from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.text import (
     ADDRESS,
-    ENGLISH,
+    ENGLISH_WORDS,
     FUNCTION_WORDS,
     HAS_SPACELESS,
     SPACELESS,
     is_abbreviation,
     singular_and_plural,
+    split_words,
 )
-from uec_rag.base.text import split_words as plain_words
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
-from uec_rag.encoders.writing import (
+from uec_rag.encoders.notations import (
     FOREIGN,
     find_dates,
     find_wholes,
@@ -110,14 +110,14 @@ def terms_of(text: str) -> list[str]:
     >>> terms_of("Parsing HTTPServer errors")
     ['pars', 'httpserver', '~http', 'http', 'server', '~serv', 'error', '~erro']
     """
-    words = split_words(text)
+    words = written_words(text)
     ngrams = is_foreign(text, words)
     return [*(term for word in words for term in _terms(word, ngrams)), *_identifiers(text)]
 
 
 def keys_of(text: str) -> NDArray[np.uint64]:
     """Return the keys of the terms of a text, with repetitions."""
-    words = split_words(text)
+    words = written_words(text)
     return _keys_of_text(text, words, is_foreign(text, words))
 
 
@@ -125,7 +125,7 @@ def _keys_of_text(text: str, words: Sequence[str], ngrams: bool) -> NDArray[np.u
     keys: list[int] = []
     for word in words:
         keys += (_keys_of if len(word) <= _LONGEST else _keys_of.__wrapped__)(word, ngrams)
-    return np.array([*keys, *map(key_of, _identifiers(text))], dtype=np.uint64)
+    return np.array([*keys, *map(term_key, _identifiers(text))], dtype=np.uint64)
 
 
 def words_by_key(words: Iterable[str]) -> dict[int, str]:
@@ -142,14 +142,14 @@ def is_foreign(text: str, words: Sequence[str]) -> bool:
         # An expression over the whole text would take as long as all else.
         parts = (part for part in text.split() if "/" in part or "@" in part or "www." in part)
         if any(map(ADDRESS.search, parts)):
-            words = split_words(ADDRESS.sub(" ", text))
+            words = written_words(ADDRESS.sub(" ", text))
     lowered = [*map(str.lower, words)]
-    return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
+    return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH_WORDS.__contains__, lowered))
 
 
 @lru_cache(_CACHED_WORDS)
 def _keys_of(word: str, ngrams: bool) -> tuple[int, ...]:
-    return tuple(map(key_of, _terms(word, ngrams)))
+    return tuple(map(term_key, _terms(word, ngrams)))
 
 
 _LETTERS = {"Cyrillic": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "Greek": "αβγδεζηθικλμνξοπρστυφχψω"}
@@ -202,7 +202,7 @@ def _labels_of(word: str) -> dict[int, str]:
     labels: dict[int, str] = {}
     for term in _terms(word, False):
         if not term.startswith("~"):
-            labels[key_of(term)] = term if labels or HAS_SPACELESS.search(word) else word
+            labels[term_key(term)] = term if labels or HAS_SPACELESS.search(word) else word
     return labels
 
 
@@ -256,7 +256,7 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
     return stemmers[language]
 
 
-def split_words(text: str) -> list[str]:
+def written_words(text: str) -> list[str]:
     """Split a text into words as written: sequences of letters, digits and underscores.
 
     Digits of any script are those of ASCII, and separators in numbers are left out. A number with
@@ -268,11 +268,11 @@ def split_words(text: str) -> list[str]:
 
     Examples
     --------
-    >>> split_words("os.path, naïve_case"), split_words("ls -n"), split_words("Wi-Fi, 2,000")
+    >>> written_words("os.path, naïve_case"), written_words("ls -n"), written_words("Wi-Fi, 2,000")
     (['os', 'path', 'naïve_case'], ['ls', 'n', '-n'], ['Wi', 'Fi', '2000', 'WiFi'])
-    >>> split_words("3/4/2024"), split_words("3 April 2024")
+    >>> written_words("3/4/2024"), written_words("3 April 2024")
     (['2024', '20240304', '20240403'], ['3', 'April', '2024', '20240403'])
-    >>> split_words("v3.1.0 of ५००")
+    >>> written_words("v3.1.0 of ५००")
     ['of', '500', '3', '3.1', '3.1.0']
     """
     normal = in_one_form(text)
@@ -280,7 +280,7 @@ def split_words(text: str) -> list[str]:
         normal = _POINTS.sub("", unicodedata.normalize("NFKC", normal))
     dates = find_dates(normal)
     spelled, dotted = take_dotted(keep_years(normal, dates))
-    words = plain_words(spelled)
+    words = split_words(spelled)
     words += dotted
     words += [whole for whole, _ in find_wholes(normal, words, dates)]
     if len(normal) > 1 and normal.isupper():
@@ -299,7 +299,7 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     [('WiFi', ['Wi', 'Fi'])]
     """
     text = in_one_form(text)
-    return find_wholes(text, plain_words(text), find_dates(text))
+    return find_wholes(text, split_words(text), find_dates(text))
 
 
 def spell_dates(text: str, lookup: Callable[[Sequence[str]], Sequence[str]]) -> str:
@@ -333,26 +333,28 @@ def spell_dates(text: str, lookup: Callable[[Sequence[str]], Sequence[str]]) -> 
 @lru_cache(512)  # a hit is asked for several names, and found again
 def _parts_in(text: str) -> frozenset[str]:
     """Return the words of a text and their parts, in lower case and without accents."""
-    words = {part.casefold() for word in split_words(text) for part in (word, *_PART.findall(word))}
+    words = {
+        part.casefold() for word in written_words(text) for part in (word, *_PART.findall(word))
+    }
     return frozenset([word if word.isascii() else without_accents(word) for word in words])
 
 
-def has_words(text: str, words: Collection[str]) -> bool:
+def has_all_words(text: str, words: Collection[str]) -> bool:
     """Return whether a text has all of some words, in the singular or plural, also as parts.
 
     Accents do not count.
 
     Examples
     --------
-    >>> has_words("Reacting to ReactNode", ["React"]), has_words("Reacting to it", ["React"])
-    (True, False)
+    >>> [has_all_words(f"Reacting to {what}", ["React"]) for what in ("ReactNode", "it")]
+    [True, False]
     """
     folded = map(str.casefold, words)
     plain = [word if word.isascii() else without_accents(word) for word in folded]
     return not plain or not any(map(_parts_in(text).isdisjoint, singular_and_plural(plain)))
 
 
-def key_of(term: str) -> int:
+def term_key(term: str) -> int:
     """Hash a term to a 64-bit integer, whose lowest two bits tell `weights_of` what it is.
 
     The probability of any collision among a million terms is 1 in 10 million.
@@ -368,7 +370,7 @@ def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> FloatArr
 
     `foreign`: for each term, whether its query is in another language than English.
     """
-    english, stems = _stems_of(ENGLISH), _stems_of(FOREIGN)
+    english, stems = _stems_of(ENGLISH_WORDS), _stems_of(FOREIGN)
     pairs = zip(keys.tolist(), foreign.tolist(), strict=True)
     function = np.array([key in english or (flag and key in stems) for key, flag in pairs], bool)
     of_kind = np.array([1, FRAGMENT_WEIGHT, 1, IDENTIFIER_WEIGHT], dtype=np.float32)
@@ -388,7 +390,7 @@ def _script(name: str) -> regex.Pattern[str]:
 
 
 NAME = "bm25"
-LONGEST_QUERY = 50_000
+LONGEST_COUNTED = 50_000
 """The number of characters of a query that are searched: thousands of words."""
 
 # Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
@@ -456,10 +458,10 @@ class Lexical(TermEncoder):
         """
         checked = prepare_texts(texts, role)
         if role == "query":
-            checked = [text[:LONGEST_QUERY] for text in checked]
+            checked = [text[:LONGEST_COUNTED] for text in checked]
         keys, labels, foreign = [], [], []
         for text in checked:
-            words = split_words(text)
+            words = written_words(text)
             foreign.append(is_foreign(text, words))
             keys.append(_keys_of_text(text, words, foreign[-1]))
             if role == "query":

@@ -13,7 +13,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record, cached_property
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayer, Role
-from uec_rag.encoders.writing import letters_in, letters_of, writing_of, writings
+from uec_rag.encoders.notations import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
 from uec_rag.ensemble.convolution import Rule, Space
 from uec_rag.laplace.pairs import Negatives

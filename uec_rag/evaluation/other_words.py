@@ -8,7 +8,7 @@ from typing import Any
 
 from uec_rag.base.text import QUESTION_KEYS, questions_in, telling_words
 from uec_rag.confidence.model import JUDGED
-from uec_rag.encoders.lexical import key_of, keys_of, split_words, stem_of
+from uec_rag.encoders.lexical import keys_of, stem_of, term_key, written_words
 from uec_rag.index.retriever import Retriever
 from uec_rag.questions.languages import ENGLISH, function_words, language_of
 from uec_rag.retrieval.results import SearchResult
@@ -55,8 +55,8 @@ def is_in_other_words(question: str, passages: Sequence[Passage]) -> bool:
     [True, False]
     """
     language = language_of(question) or ENGLISH
-    words = telling_words(split_words(question), function_words(language))
-    keys = {key_of(stem_of(word)) for word in words}
+    words = telling_words(written_words(question), function_words(language))
+    keys = {term_key(stem_of(word)) for word in words}
     texts = ({*keys_of(passage.with_source).tolist()} for passage in passages)
     return bool(keys) and all(len(keys & text) < _HALF * len(keys) for text in texts)
 

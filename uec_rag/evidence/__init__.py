@@ -5,6 +5,6 @@ for each piece of evidence, with its weight.
 """
 
 from uec_rag.evidence.table import EVIDENCE, Comparison, Explanation
-from uec_rag.evidence.words import Words
+from uec_rag.evidence.words import QuestionWords
 
-__all__ = ["EVIDENCE", "Comparison", "Explanation", "Words"]
+__all__ = ["EVIDENCE", "Comparison", "Explanation", "QuestionWords"]

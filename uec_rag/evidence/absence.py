@@ -21,7 +21,7 @@ from uec_rag.base.counts import idf
 from uec_rag.base.text import FUNCTION_WORDS, HAS_SPACELESS, SPACELESS, is_abbreviation
 from uec_rag.confidence.model import READ
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import (
+from uec_rag.encoders.notations import (
     COUNTED,
     LATIN,
     NOT_ENGLISH,
@@ -33,7 +33,7 @@ from uec_rag.encoders.writing import (
     writing_of,
 )
 from uec_rag.evidence.family import tokens_of
-from uec_rag.evidence.words import Words, names_in
+from uec_rag.evidence.words import QuestionWords, names_in
 from uec_rag.questions.languages import (
     ENGLISH,
     MONTHS,
@@ -89,7 +89,7 @@ _FEWEST, _MOST_INITIALS = 4, 6  # letters of a name that another may be a form o
 _LONGEST_LABEL = 200  # characters of metadata that may name the product
 
 
-def absentees(words: Words, names: Sequence[str], *, is_counted: bool) -> tuple[str, ...]:
+def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -> tuple[str, ...]:
     """Return what a question has that no passage at all has: names, and what none of a family has.
 
     It is as the question writes it, see `as_written`. `names`: see `unheard_names`; not told if
@@ -98,13 +98,13 @@ def absentees(words: Words, names: Sequence[str], *, is_counted: bool) -> tuple[
     phrasing, hits, names = words.phrasing, words.hits[:READ], names if words.are_all else ()
     if not is_counted or words.family is None or not is_known_language(phrasing):
         return tuple(names)
-    name_words = {word for name in names for word in lexical.split_words(name)}
+    name_words = {word for name in names for word in lexical.written_words(name)}
     absent = {
         word
         for word in strangers_of(words)
         if word in words.family.missing
         and word not in name_words
-        and not any(lexical.has_words(hit.with_source, [word]) for hit in hits)
+        and not any(lexical.has_all_words(hit.with_source, [word]) for hit in hits)
     }
     if absent:
         absent -= _equivalents(words)
@@ -112,7 +112,7 @@ def absentees(words: Words, names: Sequence[str], *, is_counted: bool) -> tuple[
     return tuple(dict.fromkeys([*names, *as_written(clause, absent)]))
 
 
-def unheard_names(words: Words) -> tuple[str, ...]:
+def unheard_names(words: QuestionWords) -> tuple[str, ...]:
     """Return the names of a question that no passage has, as it writes them.
 
     They stand in the part of it that asks, see `asking_clause`: who has an iPhone may change any
@@ -144,7 +144,7 @@ def is_known_language(phrasing: Phrasing) -> bool:
     return phrasing.language != ENGLISH or writing_of(phrasing.text) != NOT_ENGLISH
 
 
-def strangers_of(words: Words) -> frozenset[str]:
+def strangers_of(words: QuestionWords) -> frozenset[str]:
     """Return the content words that no passage has."""
     if not words.are_counted:
         return frozenset()
@@ -168,14 +168,14 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
     forms = [(date.span(), date[0]) for date in find_dates(question)]
     forms += [((start, end), form) for start, end, form in find_values(question) if form.strip()]
     for (start, end), form in forms:
-        if not {*lexical.split_words(form)}.isdisjoint(words):
+        if not {*lexical.written_words(form)}.isdisjoint(words):
             spans.append((start, question[start:end]))
         clean = clean[:start] + " " * (end - start) + clean[end:]
     for chunk in _CHUNK.finditer(clean):
         if HAS_SPACELESS.search(chunk[0]):
             places = ((chunk[0].find(word), word) for word in words)
             spans += [(chunk.start() + at, word) for at, word in places if at >= 0]
-        elif not {*lexical.split_words(chunk[0])}.isdisjoint(words):
+        elif not {*lexical.written_words(chunk[0])}.isdisjoint(words):
             spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
 
@@ -197,7 +197,7 @@ def asking_clause(question: str, language: str = ENGLISH) -> str:
     return " ".join(map(str.strip, asking)) if asking else question
 
 
-def _equivalents(words: Words) -> set[str]:
+def _equivalents(words: QuestionWords) -> set[str]:
     """Return the words of a question that the first hit has otherwise.
 
     They are numbers in words, numbers before a word that is behind another number, and words of
@@ -225,7 +225,7 @@ def _is_contraction(short: str, word: str) -> bool:
     return is_part and (short[0], short[-1]) == (word[0], word[-1])
 
 
-def _proper_nouns(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the proper nouns of a text that no passage has."""
     language, question = words.phrasing.language, words.phrasing.text
     strangers = frozenset(word for word in strangers if not any(map(str.isdigit, word)))
@@ -249,11 +249,11 @@ def _proper_nouns(words: Words, text: str, strangers: frozenset[str]) -> Iterato
     for match in _TOKEN.finditer(text) if absent else ():
         parts = [part for part in match[0].split("-") if len(part) >= _FEWEST]
         is_kind = "-" in match[0] and not there.isdisjoint(parts)  # of what is there
-        if not is_kind and not absent.isdisjoint([match[0], *lexical.split_words(match[0])]):
+        if not is_kind and not absent.isdisjoint([match[0], *lexical.written_words(match[0])]):
             yield match.span()
 
 
-def _has_name(words: Words, text: str, name: str) -> bool:
+def _has_name(words: QuestionWords, text: str, name: str) -> bool:
     """Return whether a name is no stranger: in another form, a unit, the asker's, the product's."""
     hits, language = words.hits[:READ], words.phrasing.language
     before = text[: text.find(name)].split()[-2:]
@@ -270,7 +270,7 @@ def _has_name(words: Words, text: str, name: str) -> bool:
         values = [value for value in hit.metadata.values() if isinstance(value, str)]
         labels = " ".join(value for value in values if len(value) < _LONGEST_LABEL)
         there = _capitalised(hit.text)
-        if lexical.has_words(f"{hit.with_source} {labels}", [name]):
+        if lexical.has_all_words(f"{hit.with_source} {labels}", [name]):
             return True
         if not there.isdisjoint(initials) or name in _initials_of(hit.text):
             return True
@@ -279,7 +279,7 @@ def _has_name(words: Words, text: str, name: str) -> bool:
     return False
 
 
-def _nouns_in_place(words: Words, text: str) -> Iterator[str]:
+def _nouns_in_place(words: QuestionWords, text: str) -> Iterator[str]:
     """Find the German nouns that stand where the first hit has another: "nach Spanien".
 
     Behind an article or an adjective, any noun does.
@@ -309,13 +309,13 @@ def _is_link(word: str, language: str) -> bool:
     return word[0].isupper() or word in joints(language)
 
 
-def _codes(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+def _codes(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the codes of a text, "X-300", that no passage has, however it parts them."""
     if not any(any(map(str.isdigit, word)) for word in strangers):
         return
     hits = [_codes_in(hit.with_source) for hit in words.hits[:READ]]
     for match in _TOKEN.finditer(text):
-        code, parts = _plain(match[0]), lexical.split_words(match[0])
+        code, parts = _plain(match[0]), lexical.written_words(match[0])
         is_value = bool(find_values(match[0]) or find_dates(match[0]))
         is_code = bool(_CODE.fullmatch(match[0])) and not is_value
         is_code |= match[0].count(".") > 1 and bool(_VERSION.fullmatch(match[0]))
@@ -335,7 +335,7 @@ def _codes_in(text: str) -> frozenset[str]:
     return frozenset(tokens) | {a + b for a, b in pairwise(tokens)}
 
 
-def _numbered(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the numbers directly behind what they number, "ward 9", that no passage has there.
 
     A number before the unit of one in the first hit is an amount.
@@ -398,7 +398,7 @@ def _order(number: str) -> tuple[int, ...]:
     return tuple(int(part[:9]) for part in number.split("."))
 
 
-def _of_calendar(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+def _of_calendar(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the months, years and days of which the first hit has another, and no hit has it."""
     del strangers  # June is no stranger if another passage is about June
     language, passage = words.phrasing.language, in_one_form(words.hits[0].text)
@@ -459,7 +459,7 @@ def _calendar_words() -> frozenset[str]:
     return names | {f"{name}s" for name in names}
 
 
-def _signed(words: Words, text: str, strangers: frozenset[str]) -> Iterator[Span]:
+def _signed(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find what a sign makes another thing, "C#", or the lack of one, that no hit has."""
     del strangers  # words have no signs
     for match in _TOKEN.finditer(text):

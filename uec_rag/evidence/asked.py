@@ -18,7 +18,7 @@ from uec_rag.base.text import questions_in, telling_words
 from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders import lexical
 from uec_rag.ensemble.sketches import Likeness
-from uec_rag.evidence.words import Words
+from uec_rag.evidence.words import QuestionWords
 from uec_rag.questions.languages import function_words, matcher
 
 LIKENED = 10
@@ -35,14 +35,14 @@ class Asked:
 
     Attributes
     ----------
-    words : Words
+    words : QuestionWords
     likenesses : sequence of Likeness or None
         How near it is to what stands beside each of the first `LIKENED` hits.
     texts : array
         Its cosines to the texts of these hits.
     """
 
-    words: Words
+    words: QuestionWords
     likenesses: Sequence[Likeness | None]
     texts: FloatArray
 
@@ -93,7 +93,7 @@ class Asked:
         missing = words.names - words.bags[self.place][0]
         if self._on_the_way(text, usual) < _LEAST_NEAR:
             return False
-        if missing and not lexical.has_words(hit.with_source, missing):
+        if missing and not lexical.has_all_words(hit.with_source, missing):
             return False
         language, lines = words.phrasing.language, questions_in(hit.metadata)
         if negates(words.phrasing.text, language) and not negates(hit.text, language):
@@ -113,7 +113,7 @@ class Asked:
         if likeness is None or len(words.content.keys() - there) != 1:
             return False
         nearest = lines[int(likeness.questions.argmax())]
-        shared = [word for word in words.content if lexical.has_words(nearest, [word])]
+        shared = [word for word in words.content if lexical.has_all_words(nearest, [word])]
         return 1 < len(shared) == len(words.content) - 1
 
     @staticmethod
@@ -134,5 +134,5 @@ def negates(text: str, language: str) -> bool:
 
 
 def _terms(text: str, language: str) -> set[int]:
-    words = telling_words(lexical.split_words(text), function_words(language))
+    words = telling_words(lexical.written_words(text), function_words(language))
     return {*lexical.keys_of(" ".join(words)).tolist()}

@@ -18,9 +18,9 @@ import regex
 
 from uec_rag.base.logistic import EVEN, NEARLY
 from uec_rag.base.text import LONGEST_ASKED, is_statement
-from uec_rag.encoders import writing
+from uec_rag.encoders import notations
 from uec_rag.encoders.lexical import stem_of
-from uec_rag.encoders.writing import in_one_form
+from uec_rag.encoders.notations import in_one_form
 from uec_rag.questions.languages import ENGLISH, OR, any_of, function_words, listed, matcher
 
 NUMBER = "#"
@@ -72,7 +72,7 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
     >>> [(token.stem, token.says) for token in tokens_of("It costs 12 euros", "en")]
     [('it', False), ('cost', True), ('#', True), ('euro', True)]
     """
-    text = writing.number_dates(in_one_form(text))
+    text = notations.number_dates(in_one_form(text))
     without, tokens = function_words(language), list[Token]()
     matches, is_title = [*_WORD.finditer(text)], is_in_title_case(text)
     for match in matches:
@@ -119,7 +119,7 @@ def is_in_title_case(text: str) -> bool:
 @lru_cache(2**15)
 def _read(word: str, language: str) -> tuple[str, str]:
     """Return the number that a word is, or "", and its stem."""
-    number = writing.numeral_of(word)
+    number = notations.numeral_of(word)
     return number, NUMBER if number else stem_of(word, language)
 
 
@@ -389,7 +389,7 @@ def _abbreviates(short: str, long: str) -> bool:
 @lru_cache(4096)
 def consonants(word: str) -> str:
     """Return the consonants of a word in Latin letters, each once; a short one is kept whole."""
-    plain = writing.without_accents(word)
+    plain = notations.without_accents(word)
     return letters_once(_VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
 
 
@@ -413,4 +413,6 @@ def _operator(key: Literal["phrases", "wh"], language: str) -> regex.Pattern[str
         return regex.compile(rf"(?:{terms})(?:\s+\p{{Latin}}*+(?![\p{{N}}'’]))?", regex.IGNORECASE)
     terms = terms.replace(r"\s+\#", _BEFORE_NUMBER).replace("…", _SOME_WORDS)
     # The number is defined once: forty times take 60 ms to compile.
-    return regex.compile(rf"(?(DEFINE)(?P<number>{writing.NUMERALS}))(?:{terms})", regex.IGNORECASE)
+    return regex.compile(
+        rf"(?(DEFINE)(?P<number>{notations.NUMERALS}))(?:{terms})", regex.IGNORECASE
+    )

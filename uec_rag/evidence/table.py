@@ -29,10 +29,10 @@ from uec_rag.clarify import readings
 from uec_rag.clarify.outline import Node
 from uec_rag.confidence.model import JUDGED, UNLIKELY, WORDS
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import LATIN, letters_in
+from uec_rag.encoders.notations import LATIN, letters_in
 from uec_rag.evidence.asked import Asked
 from uec_rag.evidence.family import are_statements
-from uec_rag.evidence.words import Words
+from uec_rag.evidence.words import QuestionWords
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Comparison:
 
     Attributes
     ----------
-    words : Words
+    words : QuestionWords
         Those of the question, and which of the hits have them.
     logits : array, shape (m,)
         The logits of the hits, best first, divided by the temperature.
@@ -55,7 +55,7 @@ class Comparison:
         Whether what was written for one of the first hits is the same question, see `sameness`.
     """
 
-    words: Words
+    words: QuestionWords
     logits: FloatArray
     gap: float = 1.0
     unheard: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def names(comparison: Comparison) -> float:
     pairs = zip(words.hits, words.bags, strict=False)
     return float(
         any(
-            terms <= bag and lexical.has_words(hit.with_source, terms - implied)
+            terms <= bag and lexical.has_all_words(hit.with_source, terms - implied)
             for hit, (bag, implied) in pairs
         )
     )
@@ -230,7 +230,7 @@ def lowest_ratio(
     for hit, (bag, _) in zip(words.hits, words.bags, strict=False):
         content = sum(rarity[word] for word in rarity.keys() & bag - names)
         highest = highest or max(content, 1e-9)
-        missing = {w for w in names - bag if not lexical.has_words(hit.with_source, [w])}
+        missing = {w for w in names - bag if not lexical.has_all_words(hit.with_source, [w])}
         remainder = ratios[0] * max(1 - content / highest, 0.0) if ratios else 0.0
         ratios.append(min((costs[word] for word in missing), default=remainder))
     behind = (comparison.logits[: len(ratios)] - comparison.logits[0]).tolist()

@@ -29,7 +29,7 @@ from uec_rag.base.text import (
 )
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import (
+from uec_rag.encoders.notations import (
     in_one_form,
 )
 from uec_rag.evidence.family import (
@@ -54,7 +54,7 @@ _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class QuestionWords:
     """The words of a question, and which of its different hits have them.
 
     Attributes
@@ -90,9 +90,9 @@ class Words:
     tables_beside: Sequence[Mapping[str, float]] = ()
 
     @classmethod
-    def match(cls, phrasing: Phrasing, hits: Sequence[Passage], size: int) -> Words:
+    def match(cls, phrasing: Phrasing, hits: Sequence[Passage], size: int) -> QuestionWords:
         """Find the words of a question in hits, which are taken for all passages that have any."""
-        labels = lexical.words_by_key(lexical.split_words(phrasing.lines))
+        labels = lexical.words_by_key(lexical.written_words(phrasing.lines))
         bags = [{*lexical.keys_of(hit.with_source).tolist()} for hit in hits[:READ]]
         tables = [{labels[key]: 0.0 for key in labels.keys() & bag} for bag in bags]
         shares = [
@@ -229,7 +229,7 @@ class Words:
         shares = [sum(rarity[word] for word in rarity if word in words) for words in union]
         return bool(rarity) and max(shares, default=0.0) >= _NEAR * sum(rarity.values())
 
-    def share_of(self, half: Words) -> list[float]:
+    def share_of(self, half: QuestionWords) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
         neutral = function_words(self.phrasing.language)
         terms = telling_words(half.idf, neutral)
@@ -272,7 +272,7 @@ def contractions(text: str) -> set[str]:
 
 @lru_cache(4096)
 def _folder_words(name: str) -> frozenset[str]:
-    return frozenset(lexical.split_words(name.replace("_", " ").casefold()))
+    return frozenset(lexical.written_words(name.replace("_", " ").casefold()))
 
 
 @lru_cache(1024)

@@ -28,9 +28,12 @@ from uec_rag.base.model_replies import objects_in, text_of, without_thoughts
 from uec_rag.base.progress import span
 from uec_rag.base.records import Memory, Record
 from uec_rag.gates.decision_models import Case, DecisionModel, decision_model, read_answers
-from uec_rag.gates.opinion import SHOWN, Opinion, Verdict
+from uec_rag.gates.opinion import Opinion, Verdict
 from uec_rag.questions.grammar import LONGEST_QUESTION
 from uec_rag.questions.replies import MOST_READINGS, shorten
+
+SHOWN = 10
+"""The number of passages that an advisor reads."""
 
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
 _MOST_HANGING = 16  # its calls that nobody waits for any more and that have not returned

@@ -19,7 +19,7 @@ import numpy as np
 from uec_rag.base.checks import check_text, one_line
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import SENTENCE_END
-from uec_rag.gates.opinion import SHOWN, Opinion, odds_of, share_of
+from uec_rag.gates.opinion import Opinion, odds_of, share_of
 
 Questions: TypeAlias = Mapping[str, Mapping[str, Any]]
 DecisionModel: TypeAlias = Callable[[Mapping[str, Any], Questions], object]
@@ -79,7 +79,7 @@ class Case:
         state: dict[str, Any] = {"question": question}
         if turns:
             state["turns"] = turns
-        texts = self.texts[:SHOWN]
+        texts = self.texts
         budget = (_LARGEST - _size(state)) // max(1, len(texts))
         passages = {str(at): _cut(text, budget) for at, text in enumerate(texts, start=1)}
         return state | {"passages": passages}
@@ -92,7 +92,7 @@ class Case:
         criteria = {"true": yes, "false": no}
         passages = {
             str(at): f"The passage {at} in `passages` contains the answer."
-            for at in range(1, len(self.texts[:SHOWN]) + 1)
+            for at in range(1, len(self.texts) + 1)
         }
         asks = {
             "contains": {"type": "noul", "instructions": _CONTAINS, "criteria": criteria},

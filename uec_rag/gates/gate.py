@@ -13,9 +13,9 @@ from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.risk import drift, lowest_threshold
-from uec_rag.gates.advisor import Advisor, ask_advisor, ask_rewriter
+from uec_rag.gates.advisor import SHOWN, Advisor, ask_advisor, ask_rewriter
 from uec_rag.gates.labelled_search import WRONG, LabelledSearch, Searchable, usual_tenant
-from uec_rag.gates.opinion import SHOWN, Opinion, apply_opinion
+from uec_rag.gates.opinion import Opinion, apply_opinion
 from uec_rag.gates.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.gates.rulings import case_of, pending_on_results
 from uec_rag.retrieval.results import Result, SearchResult, read_by_model

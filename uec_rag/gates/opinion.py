@@ -17,9 +17,6 @@ from uec_rag.questions.replies import Reading, find_positions
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
 
-SHOWN = 10
-"""The number of passages that an advisor reads."""
-
 _LEAST = 0.005  # no single answer counts for more than this and 1 - this
 _MEANT = 0.5  # what is added to the log odds that a question is ambiguous if a model is asked
 

@@ -18,15 +18,13 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.logistic import EVEN, NEARLY
 from uec_rag.base.records import Record
-from uec_rag.clarify.outline import CLARIFY_FROM
-from uec_rag.confidence.decision import Criteria, Decision, decide
+from uec_rag.confidence.decision import CLARIFY_FROM, Criteria, Decision, decide
 from uec_rag.confidence.model import ANSWER_ABOVE, JUDGED, SURE, UNLIKELY
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied, are_of_one_model
-from uec_rag.gates.advisor import Advisor
+from uec_rag.gates.advisor import SHOWN, Advisor
 from uec_rag.gates.decision_models import decision_model
 from uec_rag.gates.log import AdviceLog
-from uec_rag.gates.opinion import SHOWN
 
 OTHER_SETTINGS = (
     "The gate was made with another calibration or filter, or another version: its guarantee does "

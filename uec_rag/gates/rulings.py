@@ -10,9 +10,9 @@ from uec_rag.base.loops import beside, run_to_end
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import Criteria, Decision, decide
 from uec_rag.confidence.model import PLAUSIBLE
-from uec_rag.gates.advisor import ask_advisor, ask_rewriter
+from uec_rag.gates.advisor import SHOWN, ask_advisor, ask_rewriter
 from uec_rag.gates.decision_models import Case
-from uec_rag.gates.opinion import SHOWN, Opinion, apply_opinion
+from uec_rag.gates.opinion import Opinion, apply_opinion
 from uec_rag.gates.policy import Policy
 from uec_rag.gates.rewrites import changes_subject
 from uec_rag.retrieval.results import Result, SearchResult

@@ -160,7 +160,7 @@ class FirstFit:
         longest = math.inf if is_apart else _LONGEST_WAIT
         try:
             with (
-                one_at_a_time(learn.key_of(uec, store)),
+                one_at_a_time(learn.fit_key(uec, store)),
                 patiently(at_first=is_apart, longest=longest),
             ):
                 outcome = learn.fit_own(uec, store)

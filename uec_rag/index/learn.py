@@ -51,7 +51,7 @@ _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow,
 _log = logging.getLogger("uec_rag")
 
 
-def key_of(uec: UEC, store: Searched) -> tuple[int, ...]:
+def fit_key(uec: UEC, store: Searched) -> tuple[int, ...]:
     """Return what is the same of the same models and store, as long as these are there."""
     below = store.source.origin or store.source if isinstance(store, SourceStore) else store
     return *map(id, _models_of(uec)[0]), id(below)

@@ -17,7 +17,7 @@ from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import beside, check_cancelled
 from uec_rag.base.progress import span
-from uec_rag.clarify.outline import CLARIFY_FROM
+from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.documents.question_tables import follow_labels
 from uec_rag.encoders.calls import patiently
 from uec_rag.encoders.loading import EncoderLike

@@ -29,8 +29,9 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, stack_rows
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, QUESTION_KEYS, own_text, telling_words
-from uec_rag.clarify.outline import CLARIFY_FROM, Node, Outline, underspecified
+from uec_rag.clarify.outline import Node, Outline, underspecified
 from uec_rag.clarify.outline import features as clarity
+from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -51,7 +52,7 @@ from uec_rag.evidence.asked import LIKENED, Asked
 from uec_rag.evidence.family import family_of
 from uec_rag.evidence.table import OF_HITS, Comparison, Openness, sameness, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
-from uec_rag.evidence.words import Rarity, Words, shares_beside
+from uec_rag.evidence.words import QuestionWords, Rarity, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.base import Filter, Searched, StoreHits
@@ -195,7 +196,7 @@ class Block:
         See `Ranking.numbers` and `Ranking.distinct`.
     passages : sequence of n mappings of int to Passage
         See `Ranking.passages`.
-    words : sequence of n Words
+    words : sequence of n QuestionWords
     unfamiliar : sequence of n pairs of str and bool
         How each question differs from those of the fit, "" if it does not; and whether it is in a
         script that no encoder knows.
@@ -219,7 +220,7 @@ class Block:
     offset: FloatArray
     copies: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
     passages: Sequence[Mapping[int, Passage]]
-    words: Sequence[Words]
+    words: Sequence[QuestionWords]
     unfamiliar: Sequence[tuple[str, bool]]
     rivals: Rivals | None = None
 
@@ -234,7 +235,7 @@ class Ranking:
     row : int
     phrasing : Phrasing
         What was searched for.
-    words : Words
+    words : QuestionWords
         Those of the question, and which of the different hits have them.
     comparison : Comparison
         The question compared with its different hits.
@@ -257,7 +258,7 @@ class Ranking:
     block: Block
     row: int
     phrasing: Phrasing
-    words: Words
+    words: QuestionWords
     comparison: Comparison
     passages: Mapping[int, Passage]
     numbers: NDArray[np.intp]
@@ -481,14 +482,14 @@ def _words_of(
     terms: Sequence[tuple[Terms, LookedUp, Sequence[FloatArray]]],
     size: int,
     are_all: bool,
-) -> Words:
+) -> QuestionWords:
     """Find which words of a question its different hits have, and what each adds.
 
     `terms`: those of all questions for each encoder that counts words, what the corpus has of them,
     and what each adds to the hits of its question.
     """
     if not terms:
-        return Words.match(phrasing, hits, size)
+        return QuestionWords.match(phrasing, hits, size)
     rarity, tables = dict[str, float](), [dict[str, float]() for _ in hits]
     asks = [not hit.metadata.keys().isdisjoint(QUESTION_KEYS) for hit in hits]
     tables_beside = [dict[str, float]() for _ in hits] if any(asks) else []
@@ -511,7 +512,7 @@ def _words_of(
                     if share < 1:
                         tables[at][word] = amount * (1 - share)
     family = family_of(phrasing.text, [hit.text for hit in hits[:READ]], phrasing.language)
-    return Words(
+    return QuestionWords(
         *(phrasing, hits, tables, rarity, size),
         are_all=are_all,
         family=family,

@@ -13,7 +13,7 @@ import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, telling_words
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import in_one_form
+from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.words import Rarity, names_in
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.questions.query import Query
@@ -86,7 +86,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
 
     def twin(ordinal: regex.Match[str]) -> str:
         word, form = ordinal[0], _TWINS[ordinal[0].lower()]
-        here, there = count(lexical.key_of(lexical.terms_of(term)[0]) for term in (word, form))
+        here, there = count(lexical.term_key(lexical.terms_of(term)[0]) for term in (word, form))
         is_in_both.append(bool(here and there))
         return form if there else word
 
@@ -122,7 +122,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
         for form in _transcriptions(word):
             # The parts of a word keep their umlauts: "poet" is no "pot", and a plural has most.
             terms = lexical.terms_of(form)
-            counts = count(map(lexical.key_of, [*filter(_UMLAUT.search, terms)] or terms[:1]))
+            counts = count(map(lexical.term_key, [*filter(_UMLAUT.search, terms)] or terms[:1]))
             if 2 * sum(map(bool, counts)) > len(counts):
                 pairs[word] = form, 1.0
                 break
@@ -130,7 +130,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = lexical.spell_dates(
         spelled,
-        lambda terms: [*compress(terms, count([*map(lexical.key_of, terms)]))],
+        lambda terms: [*compress(terms, count([*map(lexical.term_key, terms)]))],
     )
     if spelled == query.text:
         return query

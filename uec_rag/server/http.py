@@ -283,12 +283,12 @@ def write_routes(index: Retriever, *, can_write: bool, tenants: bool) -> APIRout
         return await alone(chosen)
 
     @routes.post("/report")
-    async def report(body: schemas.Hits) -> Json:
+    async def report(body: schemas.HitCount) -> Json:
         """Search the labelled questions: what each threshold would answer, what a gate could."""
         return await alone(lambda: gate_report(search_labels(index, k=body.k)))
 
     @routes.post("/gate", status_code=201)
-    async def new_gate(body: schemas.Guarantee) -> Json:
+    async def new_gate(body: schemas.GuaranteeWanted) -> Json:
         """Save the gate with a guarantee for these questions; it decides from then on."""
         if (body.max_wrong is None) == (body.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")

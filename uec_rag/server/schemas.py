@@ -141,13 +141,13 @@ class Asked(BaseModel, extra="forbid", strict=True):
     most: int = Field(6, ge=1, le=100, description="How many to return.")
 
 
-class Hits(BaseModel, extra="forbid", strict=True):
+class HitCount(BaseModel, extra="forbid", strict=True):
     """The number of passages that an answer may use."""
 
     k: K = DEFAULT_K
 
 
-class Guarantee(Hits):
+class GuaranteeWanted(HitCount):
     """The guarantee of a gate of the labelled questions: one of two shares."""
 
     max_wrong: Share | None = Field(None, description="Of all questions, on average.")

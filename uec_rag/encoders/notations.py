@@ -15,7 +15,7 @@ from pathlib import Path
 
 import regex
 
-from uec_rag.base.text import ENGLISH, WORD, split_words, undecorated
+from uec_rag.base.text import ENGLISH_WORDS, WORD, split_words, undecorated
 from uec_rag.questions.calendar import SHORT_NAMES, find_short_names
 from uec_rag.questions.languages import MONTHS
 
@@ -25,7 +25,7 @@ def _listed(name: str) -> list[str]:
     return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
 
 
-FOREIGN = frozenset(" ".join(_listed("function_words.txt")).split()) - ENGLISH
+FOREIGN = frozenset(" ".join(_listed("function_words.txt")).split()) - ENGLISH_WORDS
 """Function words of other languages in the Latin script; words of both lists count as English."""
 
 _LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
@@ -137,7 +137,7 @@ def writing_of(text: str) -> str | None:
         return script
     words = undecorated(text[:_MOST_LETTERS]).lower().split()
     strange = sum(map(FOREIGN.__contains__, words))
-    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
+    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH_WORDS.__contains__, words))
     return NOT_ENGLISH if foreign else LATIN
 
 
