@@ -155,7 +155,8 @@ def _in_words(text: str, place: int, wording: str) -> str:
         return FRAMES[place % len(FRAMES)].format(text)
     if wording == "keywords":
         words = [word.strip("?.,!\"'()") for word in text.split()]
-        return " ".join(word for word in words if word and word.lower() not in ENGLISH_WORDS) or text
+        telling = (word for word in words if word and word.lower() not in ENGLISH_WORDS)
+        return " ".join(telling) or text
     return text
 
 
