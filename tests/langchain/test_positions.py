@@ -4,9 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import bag_of_words
+from uec_rag.base.counts import Counts, Words
 from uec_rag.encoders.lexical import Lexical
+from uec_rag.langchain import UECRetriever
 from uec_rag.langchain.sources import _Positions
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.stored import Listed, encode_words
@@ -80,7 +85,32 @@ def test_only_the_words_of_new_passages_are_counted(new, monkeypatch):
         "encode",
         lambda self, some, role: (texts.extend(some), encode(self, some, role))[1],
     )
-    [found] = listed.encode(encoders, asked)
-    assert len(texts) == len(new)
+    [found], [words] = listed.encode(encoders, asked), listed.among(encoders, asked)
+    assert len(texts) == 2 * len(new)
     for name in ("starts", "keys", "weights"):
         np.testing.assert_array_equal(getattr(found.terms, name), getattr(expected.terms, name))
+    question = encode(encoders[1], ["golugo number 3, or sirapu?"], "query").terms
+    for block in (words, alone := Words.from_terms(expected.terms)):
+        block.__dict__["frequencies"] = listed.frequencies[0]
+    looked_up, rows = words.look_up(question), [np.array([3, 0, 2])]
+    np.testing.assert_allclose(
+        words.similarities(looked_up), alone.similarities(alone.look_up(question)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        words.contributions(looked_up, rows)[0],
+        alone.contributions(alone.look_up(question), rows)[0],
+        rtol=1e-6,
+    )
+
+
+def test_the_words_of_a_question_are_searched_for_once(monkeypatch):
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_documents([Document(f"badero golugo number {n}", id=f"{n}") for n in range(60)])
+    retriever, searches = UECRetriever.over(store, fit=False, k=3), []
+    retriever.invoke("Where is number 7?")
+    add_up = Counts.add_up
+    monkeypatch.setattr(
+        Counts, "add_up", lambda self, *query: (searches.append(len(self)), add_up(self, *query))[1]
+    )
+    assert any("41" in hit.page_content for hit in retriever.invoke("41"))
+    assert searches == [60]

@@ -7,7 +7,7 @@ over the current passages, so they are exact after every addition and removal, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, starmap
 from typing import Any, Self, TypeAlias
 
@@ -97,6 +97,10 @@ class LookedUp:
         The number of each term among the distinct ones.
     entries : list of dict
         For each matrix, the places of the entries of the distinct terms that it has.
+    similarities : array, shape (n, rows), or None
+        Those to all rows of the corpus, once computed.
+    counts : array, shape (t,), or None
+        The queries' own weights, by which these are known again.
     """
 
     spans: list[slice]
@@ -104,6 +108,15 @@ class LookedUp:
     idf: NDArray[np.float64]
     numbers: list[int]
     entries: list[dict[int, slice]]
+    similarities: FloatArray | None = None
+    counts: FloatArray | None = None
+
+    def scale_by(self, factors: FloatArray) -> LookedUp:
+        """Multiply every similarity of each query by a factor."""
+        sizes = [span.stop - span.start for span in self.spans]
+        before = self.similarities
+        scaled = None if before is None else before * factors[:, None]
+        return replace(self, weights=self.weights * np.repeat(factors, sizes), similarities=scaled)
 
     def entries_of(self, query: int, matrix: int) -> _Entries:
         """Return the entries that a matrix has of a query's terms, by their places among these."""
@@ -246,6 +259,10 @@ class Words:
         For each matrix, the mask of the rows that count; None if all do.
     frequencies : Frequencies or None
         Statistics of a larger corpus, if the rows are some of its passages.
+    places : int64 array or None
+        The rows that are searched, among those of all matrices; None if all are.
+    lookup : LookedUp or None
+        Queries that were looked up before, with scales of 1.
 
     Examples
     --------
@@ -259,6 +276,8 @@ class Words:
     parts: Sequence[Counts]
     alive: Sequence[NDArray[np.bool_] | None]
     frequencies: Frequencies | None = None
+    places: NDArray[np.int64] | None = None
+    lookup: LookedUp | None = None
 
     @classmethod
     def from_terms(cls, terms: Terms) -> Self:
@@ -270,6 +289,8 @@ class Words:
 
     def look_up(self, queries: Terms) -> LookedUp:
         """Look up the terms of n queries."""
+        if self.lookup is not None and self.lookup.counts is queries.weights:
+            return self.lookup.scale_by(queries.scale * np.float32(self.scale))
         keys, numbers = queries.keys, np.arange(len(queries.keys))
         if len(queries) > 1:  # those of one are distinct
             keys, numbers = np.unique(keys, return_inverse=True)
@@ -288,8 +309,13 @@ class Words:
         s is the BM25 score divided by the highest score that a passage could
         have for the query, including terms that no passage contains: from 0 to 1.
         """
-        rows = sum(map(len, self._norms))
-        out = np.zeros((len(queries.spans), rows), dtype=np.float32)
+        out = queries.similarities
+        if out is None:
+            out = self._similarities(queries)
+        return out if self.places is None else out.take(self.places, axis=1)
+
+    def _similarities(self, queries: LookedUp) -> FloatArray:
+        out = np.zeros((len(queries.spans), sum(map(len, self._norms))), dtype=np.float32)
         for query, row in enumerate(out):
             weights, start = queries.weights[queries.spans[query]], 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
@@ -315,6 +341,7 @@ class Words:
         """
         blocks = list[FloatArray]()
         for query, columns in enumerate(rows):
+            columns = columns if self.places is None else self.places[columns]
             order = np.argsort(columns)
             places, weights = columns[order], queries.weights[queries.spans[query]]
             impacts = np.zeros((len(weights), len(places)), dtype=np.float32)

@@ -299,14 +299,15 @@ def check_vectors(
             f"encoder {encoder!r} returned an array of shape {array.shape} for {rows} texts; "
             f"expected ({rows}, {dimension or 'd'}), one vector per text"
         )
-    directed = np.isfinite(array).all(axis=1) & array.any(axis=1)
+    largest = np.maximum(array.max(axis=1, keepdims=True), -array.min(axis=1, keepdims=True))
+    directed = np.isfinite(largest) & (largest > 0)  # NaN is the largest where there is one
     if not directed.all():
         bad = np.flatnonzero(~directed)
         raise NoDirection(encoder, len(bad), int(bad[0]), texts)
     # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
-    scaled = array / np.abs(array).max(axis=1, keepdims=True, initial=0.0)
-    unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
-    return unit
+    unit = array / largest
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    return np.asarray(unit, dtype=np.float32)
 
 
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
@@ -318,7 +319,8 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
             f"encoder {encoder!r} returned {type(vectors).__name__} of {array.dtype}; "
             "expected an array of real numbers, one row per text"
         )
-    return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
+    kind = np.float32 if array.dtype == np.float16 else np.result_type(array, "f4")
+    return array.astype(kind, copy=False)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

@@ -424,8 +424,12 @@ def arguments_of(
     if required:
         check_tenant(options["tenant"], required=True)
     parse = partial(_arguments, search_type)
-    refuse_unknown(options, parse)
-    return parse(**options), options.get("score_threshold") or 0.0
+    try:
+        arguments = parse(**options)
+    except TypeError:
+        refuse_unknown(options, parse)
+        raise
+    return arguments, options.get("score_threshold") or 0.0
 
 
 def _arguments(

@@ -285,7 +285,7 @@ class _Positions:
         if count < len(there):
             positions.update((id_, at) for at, id_ in islice(there.items(), count, None))
         places = {id_: positions[id_] for id_ in ids if id_ in positions}
-        if any(there.get(at) != id_ for id_, at in places.items()):  # changed by other hands
+        if [*map(there.get, places.values())] != [*places]:  # changed by other hands
             positions = {id_: at for at, id_ in there.items()}
             places = {id_: positions[id_] for id_ in ids if id_ in positions}
         self._cache = there, positions, len(there)

@@ -356,8 +356,8 @@ def find_block(
         [*map(hits.__getitem__, at.tolist())] for hits, at in zip(passages, firsts, strict=True)
     ]
     size = repeat(view.corpus_size)
-    is_listed = not isinstance(store, CandidateStore) or store.vocabulary is not None
-    are_all = is_listed or view.corpus_size > len(view)
+    are_all = view.corpus_size > len(view) or not isinstance(store, CandidateStore)
+    are_all = are_all or cast(CandidateStore, store).vocabulary is not None
     rows = range(len(phrasings))
     words = [*map(_words_of, phrasings, rows, near_hits, repeat(terms), size, repeat(are_all))]
     return Block(

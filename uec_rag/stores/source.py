@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.counts import Frequencies
+from uec_rag.base.counts import Frequencies, LookedUp, Words
 from uec_rag.base.errors import EncoderFailed, NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
@@ -430,15 +430,16 @@ class SourceStore(CandidateStore):
         listed = self._mirror.listed(self.uec.encoders, hits, self._tenant)
         if self._tenant is not None and listed is None:
             self._check_complete(pool)
+        lookups: Sequence[LookedUp] = ()
         if get is not None and listed is not None and not ids:
             names = {passage.id for passage in pool}
             number = count if self._is_by_words else max(map(len, pools))
             narrower = self._filter if self._tenant is None else self._narrower
-            nearest = listed.nearest(query, number, narrower, names)
+            nearest, lookups = listed.nearest(query, number, narrower, names)
             pool = [*pool, *get(nearest)] if nearest else pool
         unusable = self._mirror.unusable
         stored = {p.id: p for p in pool if p.text.strip()}
-        if lost := [p for p in stored.values() if (p.id, p.text) in unusable]:
+        if lost := [p for p in stored.values() if (p.id, p.text) in unusable] if unusable else []:
             unusable.difference_update((p.id, p.text) for p in _usable(self.encode, lost))  # mended
             stored = {p.id: p for p in stored.values() if (p.id, p.text) not in unusable}
         if self._memory is not None:
@@ -452,10 +453,15 @@ class SourceStore(CandidateStore):
         if not passages:
             return View.empty()
         gaussians = self.uec.fitted.combine_as(parts, "passage")
-        # Those of a fit are of the words of all.
-        known: Sequence[Frequencies] = self.frequencies if self._tenant is None else ()
-        frequencies = known if listed is None else listed.frequencies
-        return View.from_passages(passages, gaussians, frequencies)
+        encoders = self.uec.with_cache().encoders
+        if listed is not None:
+            frequencies, words = listed.frequencies, listed.among(encoders, passages, lookups)
+        else:
+            blocks = [block for part in encode_words(encoders, passages) for block in part.blocks]
+            words = [*map(Words.from_terms, blocks)]
+            # Those of a fit are of the words of all.
+            frequencies = self.frequencies if self._tenant is None else ()
+        return View.from_passages(passages, gaussians, frequencies, words)
 
     def _check_complete(self, pool: Sequence[Passage]) -> None:
         """Raise ValueError if what others have decides which of a tenant's passages are found."""
@@ -542,10 +548,9 @@ class SourceStore(CandidateStore):
         return usable, self.encode(usable) if usable else []
 
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
-        """Encode passages, of which models see the text that the store's embedding saw.
+        """Encode passages without their words, of the text that the store's embedding saw.
 
-        If the store has no vectors of theirs, they also see questions and names in the metadata.
-        Words are also those of these, and of titles and sources there.
+        If the store has no vectors of theirs, models also see questions and names in the metadata.
 
         Raises
         ------
@@ -553,7 +558,7 @@ class SourceStore(CandidateStore):
             If the source's vectors are not those of the first encoder.
         """
         encoders, fitted = self.uec.with_cache().encoders, self.uec.fitted
-        encoded = self._mirror.encode(encoders, passages, self._tenant)
+        encoded = self._mirror.encode(encoders, passages)
         if fitted.posteriors is None:
             return fitted.gaussians(encoded)
         pairs = zip(fitted.posteriors, encoded, strict=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import compress, zip_longest
 from operator import attrgetter
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.counts import Frequencies
+from uec_rag.base.counts import Counts, Frequencies, LookedUp, Words
 from uec_rag.base.errors import NoDirection, warn_once
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Memory, Recent
 from uec_rag.encoders.base import (
     Encoded,
@@ -101,16 +101,18 @@ class Mirror:
         self,
         encoders: Sequence[Encoder],
         passages: Sequence[Passage],
-        tenant: Filter | None = None,
     ) -> list[Encoded]:
-        """Encode passages, of which only what is not known here is encoded; errors as in `read`."""
-        blocks, listed = self.read(encoders, passages), self.listed(encoders, tenant=tenant)
-        words = encode_words if listed is None else listed.encode
-        of_words, texts = iter(words(encoders, passages)), list[str]()
-        encoded = list[Encoded]()
+        """Encode passages without their words, of which only what is not known here is encoded.
+
+        Errors as in `read`.
+        """
+        blocks, texts = self.read(encoders, passages), list[str]()
+        encoded, nothing = list[Encoded](), np.zeros((len(passages), 0), dtype=np.float32)
+        starts, ones = np.zeros(len(passages) + 1, np.int64), np.ones(len(passages), np.float32)
+        no_words = Terms(starts, np.zeros(0, np.uint64), ones[:0], ones)
         for position, encoder in enumerate(encoders):
             if isinstance(encoder, TermEncoder):
-                encoded.append(next(of_words))
+                encoded.append(Encoded(nothing, nothing, no_words))
                 continue
             if position not in blocks:
                 texts = texts or [with_questions(p.metadata, p.text) for p in passages]
@@ -205,20 +207,21 @@ class Mirror:
             stored = {**self.vectors([passage.id for passage in passages])}
         except Exception as error:
             trouble = f" ({type(error).__name__}: {str(error).strip():.100})"
-        is_known = np.array([stored.get(passage.id) is not None for passage in passages])
-        hits = [*compress(passages, is_known)]
+        rows = [stored.get(passage.id) for passage in passages]
+        vectors = [row for row in rows if row is not None]
+        is_known = np.array([row is not None for row in rows])
         misses = [self.embedded(passage) for passage in compress(passages, ~is_known)]
         if misses:
             note = f"vectors are missing for {len(misses)} of {len(passages)} candidates{trouble}"
             note = f"{self.name}: {note}. Their texts are encoded, and remembered."
-            if self.are_ours or hits:
+            if self.are_ours or vectors:
                 warn_once(self.warnings, "vectors", note)
-        if not hits:
+        if not vectors:
             return {}
-        units = self._split(encoders, [cast(Sequence[float], stored[hit.id]) for hit in hits])
+        units = self._split(encoders, vectors)
         silent = {at for at, encoder in enumerate(encoders) if isinstance(encoder, SilentEncoder)}
         if self.are_of_these is None and not silent:
-            self.are_of_these = self._are_of(encoders, units, hits)
+            self.are_of_these = self._are_of(encoders, units, [*compress(passages, is_known)])
             if not self.are_of_these:
                 _log.info(
                     "uec_rag: %s: its vectors are of another model, so that texts are encoded, and "
@@ -227,10 +230,10 @@ class Mirror:
                 )
         results = dict[int, Encoded]()
         for position in units.keys() - silent if self.are_of_these else ():
-            unit = units[position]
-            matrix = np.empty((len(passages), unit.shape[1]), dtype=np.float32)
-            matrix[is_known] = unit
+            matrix = units[position]
             if misses:
+                unit, matrix = matrix, np.empty((len(passages), matrix.shape[1]), dtype=np.float32)
+                matrix[is_known] = unit
                 matrix[~is_known] = encoders[position].encode(misses, "passage").embedding
             results[position] = Encoded(matrix, matrix)
         return results
@@ -433,37 +436,63 @@ class Listed:
 
     def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Return what `encode_words` does, which counts the words of new passages alone."""
-        rows, places, gaps = list[int](), list[int](), list[int]()
-        for place, passage in enumerate(passages):
-            row, namesake = self.rows.get(passage.id, (0, None))
-            if namesake is not None and _says_the_same(namesake, passage):
-                rows.append(row)
-                places.append(place)
-            else:
-                gaps.append(place)
-        if not gaps:
+        rows, news = self._find(passages)
+        if not news:
             return [block[rows] for block in self.encoded]
-        additions = encode_words(encoders, [passages[place] for place in gaps])
-        order = np.argsort([*places, *gaps])
+        pairs = zip(self.encoded, encode_words(encoders, news), strict=True)
+        return [Encoded.join(pair)[rows] for pair in pairs]
+
+    def among(
+        self,
+        encoders: Sequence[Encoder],
+        passages: Sequence[Passage],
+        lookups: Sequence[LookedUp] = (),
+    ) -> list[Words]:
+        """Return the words of passages, and of those that are listed, for each encoder of words.
+
+        `lookups`: of each, what `nearest` has looked up.
+        """
+        rows, news = self._find(passages)
+        parts = [[*words.parts] for words in self.view.state.words]
+        if news:
+            lookups = ()
+            for counts, addition in zip(parts, encode_words(encoders, news), strict=True):
+                counts += map(Counts.from_terms, addition.blocks)
+        pairs = zip_longest(parts, lookups)
         return [
-            Encoded.join([block[rows], addition])[order]
-            for block, addition in zip(self.encoded, additions, strict=True)
+            Words(1.0, counts, [None] * len(counts), None, rows, lookup) for counts, lookup in pairs
         ]
+
+    def _find(self, passages: Sequence[Passage]) -> tuple[NDArray[np.int64], list[Passage]]:
+        """Return the rows of passages, those of new ones behind all others, and the new ones."""
+        rows, news = list[int](), list[Passage]()
+        for passage in passages:
+            row, namesake = self.rows.get(passage.id, (0, None))
+            if namesake is None or not _says_the_same(namesake, passage):
+                row = len(self.view) + len(news)
+                news.append(passage)
+            rows.append(row)
+        return np.array(rows, dtype=np.int64), news
 
     def nearest(
         self, query: Gaussian, count: int, filter: Filter | None, exclusions: Collection[str]
-    ) -> list[str]:
+    ) -> tuple[list[str], list[LookedUp]]:
         """Return the ids of the passages nearest to queries by their words, of those not known.
 
         They are up to `count` for each. Of a tenant's few, all: an approximate index may miss other
-        ones where there are others.
+        ones where there are others. Beside them, what was looked up of each encoder of words.
         """
         view = self.view.snapshot(filter)
         if self.is_tenants and len(view) <= _FEW_OF_TENANT:
-            return [passage.id for passage in view.passages() if passage.id not in exclusions]
+            return [p.id for p in view.passages() if p.id not in exclusions], []
         if not query.terms or not len(view):
-            return []
-        scores = np.sum(view.compare(query.terms).similarities, axis=0)
-        best = [_leading(row, count) for row in scores]
+            return [], []
+        lookups, scores = list[LookedUp](), list[FloatArray]()
+        for words, terms in zip(view.lexicon.words, query.terms, strict=True):
+            looked_up = words.look_up(replace(terms, scale=np.ones_like(terms.scale)))
+            similarities = words.similarities(looked_up)
+            scores.append(similarities * terms.scale[:, None])
+            lookups.append(replace(looked_up, similarities=similarities, counts=terms.weights))
+        best = [_leading(row, count) for row in view.state.take(np.sum(scores, axis=0))]
         ids = dict.fromkeys(passage.id for hits in view.gather(best) for passage in hits)
-        return [id_ for id_ in ids if id_ not in exclusions]
+        return [id_ for id_ in ids if id_ not in exclusions], lookups

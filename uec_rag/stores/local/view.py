@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -269,16 +269,26 @@ class View(Searched):
         passages: Sequence[Passage],
         gaussians: Gaussian,
         frequencies: Sequence[Frequencies] = (),
+        words: Sequence[Words] = (),
     ) -> View:
         """Make a view of passages of another store, such as one query's candidates.
 
-        `frequencies`: for each sparse block, the term frequencies in the whole corpus.
+        `frequencies`: for each sparse block, the term frequencies in the whole corpus. `words`: for
+        each, the counts of the passages; none for those of the Gaussians.
         """
+        schema = Schema.from_gaussians(gaussians)
+        schema.__dict__["profile"] = gaussians.profile  # the same, made already
+        if words:
+            gaussians = gaussians.with_terms(())
         segments = Segment.cut(gaussians, text_keys(passages))
         parts = [Part(start, "", segment) for start, segment in segments]
-        schema = Schema.from_gaussians(gaussians)
         count = len(passages)
         state = State(next_row=count, parts=parts, schema=schema, frequencies=frequencies)
+        if words:
+            parts_of = zip(words, schema.words, frequencies or repeat(None), strict=False)
+            state.__dict__["words"] = [
+                replace(block, scale=scale, frequencies=counts) for block, scale, counts in parts_of
+            ]
         return cls(state, Texts(passages))
 
     @classmethod
