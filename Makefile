@@ -147,7 +147,6 @@ tables: $(READY)
 	done
 	$(TABLE).hybrid $(DATA) --model arctic-embed-s --shipped --sets $(RANKED) > build/tables/hybrid.md
 	$(TABLE).over $(DATA) --sets claude_docs_rag,belebele_en,fiqa_small,cranfield > build/tables/over.md
-	$(TABLE).variance $(DATA) --passages 1000 > build/tables/variance.md
 	$(TABLE).gate > build/tables/gate.md
 	$(TABLE).shipped_confidence $(DATA) --ensemble arctic-embed-s,bm25 $(SMALL) > build/tables/confidence.md
 	$(TABLE).thresholds $(DATA) $(SMALL) > build/tables/thresholds.md

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import typer
@@ -24,3 +25,19 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a Markdown table."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (header, ["---"] * len(header), *rows))
+
+
+class Tally(dict[tuple[str, ...], Counter[str]]):
+    """How often each kind of question had each outcome."""
+
+    def note(self, kind: tuple[str, ...], *outcomes: str) -> None:
+        """Count a question of a kind, and what became of it."""
+        self.setdefault(kind, Counter()).update(("of", *outcomes))
+
+    def rows(self, *outcomes: str, shares: bool = False) -> list[list[str]]:
+        """A row for each kind: how many there are, and how many of them had each outcome."""
+        return [
+            [*kind, str(n := of["of"])]
+            + [f"{of[one] / n:.2f}" if shares else str(of[one]) for one in outcomes]
+            for kind, of in self.items()
+        ]

@@ -388,8 +388,17 @@ def rows_of(name):
 
 
 def data_of(name):
-    """What a JSON file of tests/data holds."""
-    return json.loads((DATA / name).read_text(encoding="utf-8"))
+    """What a JSON file of tests/data holds, without its notes: strings that begin with "//"."""
+
+    def without_notes(rows):
+        if isinstance(rows, list):
+            return [row for row in rows if not (isinstance(row, str) and row.startswith("// "))]
+        return rows
+
+    held = json.loads((DATA / name).read_text(encoding="utf-8"))
+    if isinstance(held, dict):
+        return {key: without_notes(rows) for key, rows in held.items()}
+    return without_notes(held)
 
 
 def refused(function):

@@ -15,20 +15,19 @@ neighbours fewer of it are answered.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 import uec_rag.evidence
-from benchmarks.quality.contexts import Asked, written
+from benchmarks.quality.contexts import Asked, results, written
 from benchmarks.quality.shared import shipped, write_learned
-from benchmarks.tables import print_table, run_script
+from benchmarks.tables import Tally, print_table, run_script
 from uec_rag.evidence.table import weights
+from uec_rag.retrieval.results import Result
 
 LARGEST = 0.1  # share of neighbours that may be answered
 TRIED = {
@@ -40,24 +39,9 @@ TRIED = {
 HELD_BACK = "university"
 
 
-class Outcome(NamedTuple):
-    """What became of a question: its corpus, its kind, and whether that is answered, or right."""
-
-    corpus: str
-    kind: str
-    is_answered: bool
-    is_right: bool
-
-
-def outcomes(rows: list[Asked]) -> Iterator[Outcome]:
-    """What becomes of questions, those of each index asked in one call."""
-    for index in {id(row.index): row.index for row in rows}.values():
-        of_index = [row for row in rows if row.index is index]
-        results = index.search([row.question for row in of_index])
-        for row, result in zip(of_index, results, strict=True):
-            is_answered = result.decision.action == "answer"
-            is_there = row.wants == "answer" and row.has_hits(result)
-            yield Outcome(row.corpus, row.set, is_answered, is_answered and is_there)
+def has_answer(row: Asked, result: Result) -> bool:
+    """Whether a question is answered rightly."""
+    return row.wants == "answer" and row.is_right(result)
 
 
 def learn(rows: list[Asked]) -> dict[str, float]:
@@ -67,10 +51,10 @@ def learn(rows: list[Asked]) -> dict[str, float]:
     before = dict(current)
     for values in product(*TRIED.values()):
         current.update(zip(TRIED, values, strict=True))
-        told = [*outcomes(rows)]
-        neighbours = [of.is_answered for of in told if of.kind == "neighbour"]
-        if sum(neighbours) <= LARGEST * len(neighbours):
-            count = sum(of.is_right for of in told)
+        told = [*results(rows)]
+        neighbours = [of.decision.action for row, of in told if row.set == "neighbour"]
+        if neighbours.count("answer") <= LARGEST * len(neighbours):
+            count = sum(has_answer(*pair) for pair in told)
             best = max(best, (count, dict(zip(TRIED, values, strict=True))), key=itemgetter(0))
     current.update(before)
     return best[1]
@@ -90,15 +74,11 @@ def main(
         if write:
             write_learned("weights.json", learned, uec_rag.evidence)
     for name, has_questions in (("without", False), ("with", True)):
-        counts = Counter[tuple[str, str, str]]()
-        for of in outcomes([*written(uec, folder, has_questions=has_questions)]):
-            key = of.corpus, of.kind
-            counts.update(
-                {(*key, "of"): 1, (*key, "answered"): of.is_answered, (*key, "right"): of.is_right}
-            )
-        for corpus, kind in dict.fromkeys(key[:2] for key in counts):
-            cells = [str(counts[corpus, kind, what]) for what in ("of", "answered", "right")]
-            rows.append([corpus, kind, name, *cells])
+        tally = Tally()
+        for row, result in results([*written(uec, folder, has_questions=has_questions)]):
+            outcomes = [result.decision.action, *["right"] * has_answer(row, result)]
+            tally.note((row.corpus, row.set, name), *outcomes)
+        rows += tally.rows("answer", "right")
     rows.sort(key=lambda row: (row[0], row[1]))
     print_table(
         "Answered", ["set", "questions", "written questions", "of", "answered", "right"], rows

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.golden import KINDS, named
+from benchmarks.quality.logic import corpora_of
 from benchmarks.quality.shared import (
     TABLES,
     index_of,
@@ -35,6 +36,7 @@ from uec_rag.stores.passage import Passage
 
 _ASKS = re.compile(r"(how|what|when|where|who|which|can|do|is|are)\b", re.IGNORECASE)
 _WANTS = {"answer": "answer", "ask": "clarify", "refuse": "abstain", "hand": "abstain"}
+_OF_ABSENT = {"nothing": "abstain", "vague": "clarify"}
 _OF_HANDBOOKS = {"un": "abstain", "amb": "clarify"}
 _OTHERS = ["Parcels leave on Fridays.", "Letters are read on the same day.", "The kiln is hot."]
 FOLDERS = ("git", "cargo", "uv")
@@ -51,6 +53,7 @@ class Asked(NamedTuple):
     wants: str
     right: Sequence[set[str]] = ()
     before: Sequence[str] = ()
+    kind: str = ""
 
     def is_right(self, result: Result) -> bool:
         """Whether what is decided is right, and the hits are."""
@@ -68,31 +71,43 @@ class Asked(NamedTuple):
         )
 
 
+def results(rows: Sequence[Asked]) -> Iterator[tuple[Asked, Result]]:
+    """Each question with its result, those of an index asked in one call."""
+    for index in {id(row.index): row.index for row in rows}.values():
+        some = [row for row in rows if row.index is index]
+        history = [[*row.before] for row in some]
+        found = index.search([row.question for row in some], history=history)
+        yield from zip(some, found, strict=True)
+
+
 def statements(uec: UEC, name: str = "statements") -> Iterator[Asked]:
     """The questions over our own statements, or over "names" that these have or have not."""
-    wants = {"nothing": "abstain", "vague": "clarify"}
     for corpus in json.loads((TABLES / f"{name}.json").read_text(encoding="utf-8")):
         index = index_of(uec, numbered(corpus["texts"]))
         for row in corpus["questions"]:
             right = [{*map(str, row["right"])}]
-            action = wants.get(row["kind"], "answer")
-            yield Asked(name, corpus["set"], index, row["q"], action, right)
+            action = _OF_ABSENT.get(row["kind"], "answer")
+            yield Asked(name, corpus["set"], index, row["q"], action, right, kind=row["kind"])
 
 
-def shared(uec: UEC, folder: Path) -> Iterator[Asked]:
-    """The questions of DATA/absent and DATA/logic."""
+def absent(uec: UEC, folder: Path) -> Iterator[Asked]:
+    """The questions of DATA/absent."""
     for name in ("plain", "nothing", "vague"):
         for corpus in _read(folder / "absent" / f"{name}.json"):
             index = index_of(uec, numbered(corpus["texts"]))
             for row in corpus["questions"]:
-                action = "clarify" if name == "vague" and row.get("ask", True) else "answer"
-                action = "abstain" if name == "nothing" else action
+                kind = name if row.get("ask", True) else "one"
+                action = _OF_ABSENT.get(kind, "answer")
                 right = [{*map(str, row.get("right", ()))}]
-                yield Asked("absent", corpus["set"], index, row["q"], action, right)
+                yield Asked("absent", corpus["set"], index, row["q"], action, right, kind=kind)
+
+
+def logic(uec: UEC, folder: Path) -> Iterator[Asked]:
+    """The questions of DATA/logic that no rule was made for."""
     for name in ("ordinary", "forms"):
-        for place, corpus in enumerate(_read(folder / "logic" / f"{name}.json")["corpora"]):
-            index = index_of(uec, numbered(corpus["passages"]))
-            for row in corpus["questions"]:
+        for place, (_, _, texts, rows) in enumerate(corpora_of(name, folder / "logic")):
+            index = index_of(uec, numbered(texts))
+            for row in rows:
                 if action := _WANTS.get(row["right"], ""):
                     right = [{*map(str, row["passages"])}]
                     yield Asked("logic", f"{name} {place}", index, row["q"], action, right)
@@ -312,7 +327,9 @@ def manuals(uec: UEC, folder: Path) -> Iterator[Asked]:
 def every(data: Path, folder: Path | None = None) -> list[Asked]:
     """All questions of DATA, of the contexts, and of a folder of manuals if there is one."""
     uec = shipped()
-    asked = [*statements(uec), *statements(uec, "names"), *shared(uec, data), *handbooks(uec, data)]
+    asked = [*statements(uec), *statements(uec, "names")]
+    for set_ in (absent, logic, handbooks):
+        asked += set_(uec, data)
     for context in (variants, people, follow_ups, steps, unfitted):
         asked += context(uec)
     return [*asked, *manuals(uec, folder)] if folder else asked

@@ -26,7 +26,16 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 import uec_rag.evidence
-from benchmarks.quality.contexts import Asked, handbooks, people, shared, statements, variants
+from benchmarks.quality.contexts import (
+    Asked,
+    absent,
+    handbooks,
+    logic,
+    people,
+    results,
+    statements,
+    variants,
+)
 from benchmarks.quality.shared import Data, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import ANSWER_ABOVE
@@ -54,7 +63,7 @@ def example(asked: Asked, result: Result) -> Example | None:
     """What is learned from a question; None if something else than these rows decides it."""
     parts, is_there = result.explanation, asked.wants == "answer"
     is_first = is_there and bool(asked.right) and result.ids[:1] and result.ids[0] in asked.right[0]
-    if asked.before or parts is None or result.decision.action == "clarify":
+    if parts is None or result.decision.action == "clarify":
         return None
     if not (is_first or asked.wants == "abstain"):
         return None
@@ -90,10 +99,10 @@ def learn(examples: Sequence[Example]) -> NDArray[np.float64]:
 def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     """Learn, and print what becomes of each set without having learned from its corpus."""
     uec = shipped()
-    asked = [*statements(uec), *shared(uec, folder), *handbooks(uec, folder)]
-    asked += [*variants(uec), *people(uec)]
-    asked = [row for row in asked if row.set != "double"]
-    told = [example(row, row.index.search([row.question])[0]) for row in asked]
+    asked = [*statements(uec), *variants(uec), *people(uec)]
+    for set_ in (absent, logic, handbooks):
+        asked += [row for row in set_(uec, folder) if row.set != "double" and not row.before]
+    told = [example(*pair) for pair in results(asked)]
     corpora = defaultdict[tuple[str, str], list[Example]](list)
     for of in filter(None, told):
         corpora[of.set, of.corpus].append(of)

@@ -22,10 +22,8 @@ comes.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 from benchmarks.quality.shared import (
@@ -36,7 +34,7 @@ from benchmarks.quality.shared import (
     relevant_ids,
     shipped,
 )
-from benchmarks.tables import print_table, run_script
+from benchmarks.tables import Tally, print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
 from uec_rag.documents import passages_of, read_folder
@@ -89,16 +87,11 @@ def ask(uec: UEC, passages: Sequence[Passage], rows: Sequence[dict[str, str]]) -
 
 def main(folder: Manuals) -> None:
     """Print the decisions by kind of question, and each wrong one."""
-    rows, corpora = read_tables("first_week"), corpora_of(folder)
-    counts: Counter[tuple[str, str, str]] = Counter()
-    wrong = []
-    for name, passages in corpora.items():
-        some = [row for row in rows if row["documents"] == name]
-        for one in ask(shipped(), passages, some):
+    tally, wrong, uec = Tally(), list[str](), shipped()
+    for name, passages, rows in manuals_of(folder, "first_week"):
+        for one in ask(uec, passages, rows):
             for of in (name, "all"):
-                counts[of, one.kind, one.outcome] += 1
-                counts[of, one.kind, "right"] += one.right
-                counts[of, one.kind, ""] += 1
+                tally.note((of, one.kind), one.outcome, *["right"] * one.right)
             if not one.right:
                 decision = one.decision
                 wrong.append(
@@ -106,13 +99,11 @@ def main(folder: Manuals) -> None:
                     f"confidence {decision.confidence:.2f}, {decision.underspecified:.2f} "
                     f"underspecified{', found' if one.found else ''}"
                 )
-    outcomes = ("answer", "clarify", "abstain", "answer without it")
-    table = []
-    for of, kind in product((*corpora, "all"), KINDS):
-        if n := counts[of, kind, ""]:
-            cells = [str(counts[of, kind, outcome]) for outcome in outcomes]
-            table.append([of, kind, str(n), *cells, f"{counts[of, kind, 'right'] / n:.0%}"])
-    print_table("Decisions", ["documents", "questions", "", *outcomes, "right"], table)
+    outcomes = ("answer", "clarify", "abstain", "answer without it", "right")
+    names, kinds = [*dict.fromkeys(of for of, _ in tally if of != "all"), "all"], [*KINDS]
+    rows = sorted(tally.rows(*outcomes), key=lambda r: (names.index(r[0]), kinds.index(r[1])))
+    table = [[*row[:-1], f"{int(row[-1]) / int(row[2]):.0%}"] for row in rows]
+    print_table("Decisions", ["documents", "questions", "", *outcomes], table)
     print("\n".join(wrong))
 
 
@@ -127,6 +118,15 @@ def corpora_of(folder: Path) -> dict[str, list[Passage]]:
     """The passages of each manual that is there."""
     names = ["python", *(name for name in FOLDERS if (folder / name).is_dir())]
     return {name: passages_in(folder, name) for name in names}
+
+
+def manuals_of(
+    folder: Path, *tables: str
+) -> Iterator[tuple[str, list[Passage], list[dict[str, str]]]]:
+    """Each manual that is there: its name, its passages, and the rows of tables about it."""
+    rows = read_tables(*tables)
+    for name, passages in corpora_of(folder).items():
+        yield name, passages, [row for row in rows if row["documents"] == name]
 
 
 if __name__ == "__main__":

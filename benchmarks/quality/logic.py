@@ -14,7 +14,6 @@ prints the rows that differ.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,7 +23,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.quality.shared import Data, index_of, numbered, shipped
-from benchmarks.tables import print_table, run_script
+from benchmarks.tables import Tally, print_table, run_script
 from uec_rag.retrieval.results import Result
 
 SETS = ("questions", "traps", "neighbours", "ordinary", "forms")
@@ -139,16 +138,12 @@ def main(
 ) -> None:
     """Print what becomes of the questions, and what changed."""
     rows = [*ask(folder / "logic")]
-    counts, right = dict[tuple[str, str, str], Counter[str]](), Counter[tuple[str, str, str]]()
+    tally = Tally()
     for row in rows:
-        for kind in (row.kind, "all") if row.kind != "control" else (row.kind,):
-            counts.setdefault((row.set, row.preset, kind), Counter())[row.outcome] += 1
-            right[row.set, row.preset, kind] += row.right
-    table = [
-        [*key, str(of.total()), str(right[key]), *(str(of[one] or "") for one in OUTCOMES)]
-        for key, of in counts.items()
-    ]
-    print_table("Statements alike", ["set", "preset", "kind", "n", "right", *OUTCOMES], table)
+        for kind in dict.fromkeys((row.kind, row.kind if row.kind == "control" else "all")):
+            tally.note((row.set, row.preset, kind), row.outcome, *["right"] * row.right)
+    heads = ["set", "preset", "kind", "n", "right", *OUTCOMES]
+    print_table("Statements alike", heads, tally.rows("right", *OUTCOMES))
     if out is not None:
         lines = [json.dumps(asdict(row), ensure_ascii=False) for row in rows]
         out.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ import typer
 
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables
-from benchmarks.tables import print_table, run_script
+from benchmarks.tables import Tally, print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.stores.passage import Passage, hash_text
 
@@ -53,9 +52,9 @@ def with_written(passages: Sequence[Passage], manual: str) -> list[Passage]:
     ]
 
 
-def counts_of(index: Retriever, rows: Sequence[dict[str, str]]) -> Counter[tuple[str, str]]:
+def tally_of(index: Retriever, rows: Sequence[dict[str, str]], name: str) -> Tally:
     """How often each outcome came of each kind of question."""
-    told = Counter[tuple[str, str]]()
+    tally = Tally()
     results = index.search([row["question"] for row in rows])
     for row, result in zip(rows, results, strict=True):
         kind, decision = row["kind"], result.decision
@@ -65,18 +64,17 @@ def counts_of(index: Retriever, rows: Sequence[dict[str, str]]) -> Counter[tuple
             outcome = "handed over"
         elif decision.action == "answer" and row["passage"] and not there:
             outcome = "answered wrongly"
-        told[kind, "of"] += 1
-        told[kind, outcome] += 1
-        told[kind, "found"] += there
-    return told
+        tally.note((kind, name), outcome, *["found"] * there)
+    return tally
 
 
-def draw(path: Path, counts: dict[str, Counter[tuple[str, str]]]) -> None:
+def draw(path: Path, tallies: dict[str, Tally]) -> None:
     """Draw the outcomes of questions in people's own words as stacked bars."""
     from benchmarks.paper.plots import stacked
 
-    shares = {what: [told[KINDS[0], what] for told in counts.values()] for what in COLOURS}
-    names = [f"{name} written questions" for name in counts]
+    told = [tally[KINDS[0], name] for name, tally in tallies.items()]
+    shares = {what: [of[what] for of in told] for what in COLOURS}
+    names = [f"{name} written questions" for name in tallies]
     stacked(path, names, shares, COLOURS, "of 13 questions in people's own words")
 
 
@@ -87,22 +85,19 @@ def main(
     """Print the outcomes by kind, without written questions and with them."""
     rows = [r for r in read_tables("first_week", "own_words") if r["documents"] == MANUAL]
     passages, table, costs = passages_in(folder, MANUAL), [], []
-    counts = dict[str, Counter[tuple[str, str]]]()
+    tallies = dict[str, Tally]()
     for name, some in {"without": passages, "with": with_written(passages, MANUAL)}.items():
         uec = UEC()
         begun = time.process_time()
         index = index_of(uec, some)
         costs.append(time.process_time() - begun)
-        told = counts[name] = counts_of(index, rows)
-        names = (*OUTCOMES, "answered wrongly")
-        for kind in KINDS:
-            cells = [str(told[kind, outcome]) for outcome in names]
-            table.append([kind, name, str(told[kind, "of"]), *cells])
+        tallies[name] = tally_of(index, rows, name)
+        table += tallies[name].rows(*OUTCOMES, "answered wrongly")
     table.sort(key=lambda row: KINDS.index(row[0]))
     head = ["questions", "written questions", "of", *OUTCOMES, "answered wrongly"]
     print_table(f"{MANUAL}, {len(passages)} passages", head, table)
     if picture is not None:
-        draw(picture, counts)
+        draw(picture, tallies)
     print(f"Processor time of the index: {costs[1] / costs[0]:.1f} times as much with them.")
 
 

@@ -41,9 +41,9 @@ from benchmarks.paper.data import load_collection
 from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality import conversation, manuals
 from benchmarks.quality.decisions import ordinary_set
-from benchmarks.quality.first_week import KINDS, ask, corpora_of
+from benchmarks.quality.first_week import KINDS, ask, manuals_of
 from benchmarks.quality.hybrid import searched
-from benchmarks.quality.shared import Data, Manuals, read_tables, sampled, shipped
+from benchmarks.quality.shared import Data, Manuals, sampled, shipped
 from benchmarks.quality.shipped_confidence import HELD_OUT
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
@@ -79,9 +79,9 @@ class Answer(NamedTuple):
 
 def answers(uec: UEC, folder: Path) -> list[Answer]:
     """Ask the twelve manuals."""
-    rows, told = read_tables("first_week", "own_words"), []
-    for manual, passages in corpora_of(folder).items():
-        for one in ask(uec, passages, [row for row in rows if row["documents"] == manual]):
+    told = []
+    for manual, passages, rows in manuals_of(folder, "first_week", "own_words"):
+        for one in ask(uec, passages, rows):
             decision = one.decision
             numbers = (round(float(p), 4) for p in (decision.confidence, decision.underspecified))
             asked = (manual, one.kind, one.question, decision.action, decision.code)

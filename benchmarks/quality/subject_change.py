@@ -11,24 +11,16 @@ or its place: the share of replies whose first hit is of that reading, and that 
 same questions are asked behind a turn on another subject, which does not say what is meant, and
 behind the question of one reading, which does. No number of the package was learned from this. DATA
 is a folder of test collections, or set UEC_DATA.
-
-With --manuals, the folder of `first_week`: its complete questions that are answered correctly alone
-at .85 or more are asked behind another question to the same manual, with and without a word that
-goes on ("And how do I make a backup?"): the share that is answered without a hit that answers, at
-any confidence and at .85 or more. Beside it are follow-ups that begin so
-(questions/follow_ups.csv): the share that is answered with a hit that answers.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from benchmarks.paper.data import Collection, load_collection, read_rows
 from benchmarks.quality.conversation import (
@@ -38,8 +30,7 @@ from benchmarks.quality.conversation import (
     load_conversations,
     of_collection,
 )
-from benchmarks.quality.first_week import corpora_of
-from benchmarks.quality.shared import Data, index_of, index_rows, is_found, read_tables, shipped
+from benchmarks.quality.shared import Data, index_rows, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.results import Result
@@ -50,21 +41,8 @@ REPLIES = {
     "title": "{}",
     "in a sentence": "It is about {} that I ask.",
 }
-OPENINGS = {
-    "nothing": "{}",
-    "And": "And {}",
-    "But": "But {}",
-    "What about this": "What about this: {}",
-    "So": "So, {}",
-}
 _QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
 _OF_ARTICLE = 5  # consecutive passages of XQuAD
-_CONFIDENT = 0.85
-_ASKS = re.compile(
-    r"[?]|^(?:how|what|when|where|who|which|why|whose|can|could|do|does|did|is|are|was|were|will|"
-    r"would|should|tell|show|explain|give|list|describe|find|compare)\b",
-    re.IGNORECASE,
-)
 
 
 def put_behind(collection: Collection) -> Conversations:
@@ -154,59 +132,9 @@ def behind_a_turn(index: Retriever, asked: Asked, others: Sequence[str]) -> list
     return [*out, f"{np.mean(right):.2f}"]
 
 
-def in_lower_case(question: str) -> str:
-    """Return a question as it is written behind a conjunction."""
-    first = question.split(maxsplit=1)[0]
-    return question[0].lower() + question[1:] if first[1:].islower() else question
-
-
-def is_answered(result: Result) -> bool:
-    """Whether a question that is sure enough to be changed gets an answer."""
-    return result.decision.action == "answer" and result.decision.confidence >= _CONFIDENT
-
-
-def begin_with_a_conjunction(uec: UEC, folder: Path) -> list[list[str]]:
-    """Shares of questions to manuals that are answered from another subject, by how they begin."""
-    asked = [row for row in read_tables("first_week") if row["kind"] in ("ordinary", "short")]
-    rng, changes = np.random.default_rng(7), {name: [] for name in OPENINGS}
-    answered: list[tuple[bool, bool]] = []
-    for name, passages in corpora_of(folder).items():
-        index = index_of(uec, passages)
-        rows = [row for row in asked if row["documents"] == name and _ASKS.search(row["question"])]
-        alone = index.search([row["question"] for row in rows])
-        for row, sure in zip(rows, alone, strict=True):
-            if not is_answered(sure) or not is_found(row, sure):
-                continue
-            others = [one["question"] for one in rows if one["passage"] != row["passage"]]
-            before = [str(rng.choice(others))]
-            for opening, words in OPENINGS.items():
-                said = words.format(in_lower_case(row["question"]))
-                [one] = index.search([said], history=[before])
-                wrong = one.decision.action == "answer" and not is_found(row, one)
-                changes[opening].append((wrong, wrong and is_answered(one)))
-        for row in read_tables("follow_ups"):
-            if row["documents"] == name:
-                [one] = index.search([row["question"]], history=[[row["before"]]])
-                right = is_found(row, one)
-                answered.append((one.decision.action == "answer" and right, right))
-    rows = [
-        [opening, str(len(some)), *(f"{share:.3f}" for share in np.mean(some, axis=0))]
-        for opening, some in changes.items()
-    ]
-    both = (f"{share:.2f}" for share in np.mean(answered, axis=0))
-    return [*rows, ["follow-ups: answered correctly, found", str(len(answered)), *both]]
-
-
-def main(
-    data: Data,
-    manuals: Annotated[Path | None, typer.Option(help="Folder of manuals, as first_week.")] = None,
-) -> None:
+def main(data: Data) -> None:
     """Print the tables."""
     uec = shipped()
-    if manuals is not None:
-        header = ["begins with", "questions", "answered wrongly", "at .85 or more"]
-        rows = begin_with_a_conjunction(uec, manuals)
-        print_table("Complete questions behind another subject", header, rows)
     collections = [load_collection(data / name) for name in ORDINARY.split(",")]
     asked = [*map(put_behind, collections)]
     asked += [follow_ups(load_conversations(data / name)) for name in SETS.split(",")]

@@ -19,12 +19,11 @@ pair, with that of each. All that is drawn is drawn with one seed.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.quality.first_week import corpora_of
-from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
-from benchmarks.tables import print_table, run_script
+from benchmarks.quality.first_week import corpora_of, manuals_of
+from benchmarks.quality.shared import Manuals, index_of, is_found, shipped
+from benchmarks.tables import Tally, print_table, run_script
 from uec_rag import Retriever
 from uec_rag.evidence.words import names_in
 from uec_rag.retrieval.results import Result
@@ -78,7 +77,7 @@ def ask(
     name: str,
     corpora: Mapping[str, Sequence[Passage]],
     rows: Sequence[Row],
-    counts: Counter[tuple[str, str]],
+    tally: Tally,
 ) -> None:
     """Ask all kinds of questions of a manual."""
     rng = random.Random(f"{SEED} {name}")
@@ -96,16 +95,16 @@ def ask(
     }
     for kind, questions in kinds.items():
         for row, result in zip(plain, index.search(questions), strict=True):
-            count(counts, kind, result, is_found(row, result))
+            count(tally, kind, result, is_found(row, result))
     whole = [row for row in plain if row["kind"] == "ordinary"] or plain
     pairs = [*zip(whole, rng.sample(whole, len(whole)), strict=True)]
     pairs = [(one, other) for one, other in pairs if one is not other]
     for pair in pairs:
         [result] = index.search([joined(*(row["question"] for row in pair))])
-        count(counts, "double", result, all(is_found(row, result) for row in pair))
+        count(tally, "double", result, all(is_found(row, result) for row in pair))
     for question, row in zip(absent, rng.choices(whole, k=len(absent)), strict=True):
         [result] = index.search([joined(row["question"], question)])
-        count(counts, "double, half absent", result, found=False)
+        count(tally, "double, half absent", result, found=False)
     own, foreign = titles(corpora[name]), titles(corpora[rng.choice(others)])
     foreign = [title for title in foreign if title not in own]
     for _ in range(COMPARED if len(own) > 1 and foreign else 0):
@@ -113,30 +112,22 @@ def ask(
         for kind, right in (("comparing", other), ("comparing, half absent", rng.choice(foreign))):
             [result] = index.search([f"What is the difference between {one} and {right}?"])
             hit = {str(passage.metadata.get("title", "")) for passage in result.passages}
-            count(counts, kind, result, {one, right} <= hit)
+            count(tally, kind, result, {one, right} <= hit)
 
 
-def count(counts: Counter[tuple[str, str]], kind: str, result: Result, found: bool) -> None:
+def count(tally: Tally, kind: str, result: Result, found: bool) -> None:
     """Count a question, its decision, and whether it is right as a question with an answer."""
-    counts[kind, "asked"] += 1
-    counts[kind, result.decision.action] += 1
-    counts[kind, "found"] += found
-    counts[kind, "right"] += found and result.decision.action == "answer"
+    action = result.decision.action
+    tally.note((kind,), action, *["found"] * found, *["right"] * (found and action == "answer"))
 
 
 def main(folder: Manuals) -> None:
     """Print the decisions by kind of question."""
-    rows, corpora = read_tables("first_week"), corpora_of(folder)
-    counts = Counter[tuple[str, str]]()
-    for name, passages in corpora.items():
-        some = [row for row in rows if row["documents"] == name]
-        ask(index_of(shipped(), passages), name, corpora, some, counts)
+    corpora, tally, uec = corpora_of(folder), Tally(), shipped()
+    for name, passages, rows in manuals_of(folder, "first_week"):
+        ask(index_of(uec, passages), name, corpora, rows, tally)
     columns = ("answer", "clarify", "abstain", "found", "right")
-    table = [
-        [kind, str(n), *(f"{counts[kind, column] / n:.2f}" for column in columns)]
-        for kind in dict.fromkeys(kind for kind, _ in counts)
-        if (n := counts[kind, "asked"])
-    ]
+    table = tally.rows(*columns, shares=True)
     print_table("Questions as they are typed", ["kind", "questions", *columns], table)
 
 

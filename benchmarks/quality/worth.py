@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.quality.contexts import Asked, every
+from benchmarks.quality.contexts import Asked, every, results
 from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import WORDS
@@ -82,11 +82,7 @@ def without(name: str) -> Iterator[None]:
 
 def decide(asked: Sequence[Asked]) -> list[tuple[bool, bool]]:
     """Whether each question is right and whether it is wrong."""
-    told = []
-    for row in asked:
-        result = row.index.search([row.question], history=[[*row.before]])[0]
-        told.append((row.is_right(result), row.is_wrong(result)))
-    return told
+    return [(row.is_right(result), row.is_wrong(result)) for row, result in results(asked)]
 
 
 def lines_of(name: str) -> int:

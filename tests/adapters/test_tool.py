@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.helpers import data_of
 from uec_rag.adapters.tool import tool_reply, what_to_do
 from uec_rag.questions.languages import TRANSLATIONS
 
@@ -10,17 +11,7 @@ HITS = [("Cats purr.", {"source": "cats.md"})]
 
 @pytest.mark.parametrize(
     ("action", "code", "told"),
-    [
-        (
-            "answer",
-            "answered",
-            "Answer from these passages only. If they do not state the answer, say so.",
-        ),
-        ("abstain", "uncertain", "Answer only if they state the answer, from them alone."),
-        ("abstain", "no_answer", "Do not answer from these passages or from memory"),
-        ("abstain", "off_topic", "Do not answer from these passages or from memory"),
-        ("clarify", "underspecified", "ask the user what is meant, as the reason does"),
-    ],
+    data_of("tool.json"),
 )
 def test_passages_are_to_be_answered_from_read_with_care_or_left(action, code, told):
     assert told in what_to_do(action, code)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.helpers import data_of
 from uec_rag import quoted
 from uec_rag.stores.passage import Passage
 
@@ -13,19 +14,7 @@ TEXT += "\u8d39\u7528\n\u4e94\u5143\u3002"
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [
-        ("A copy costs", "A copy costs"),
-        ('"A copy costs five euros"', "A copy costs\n\u201cfive\u201d euros"),
-        ("\u00abfive\u00bb euros, unless it's", "five\u201d euros, unless it\u2019s"),
-        ("  copy\u00a0costs 'five' ", "copy costs\n\u201cfive"),
-        ("\u8d39\u7528\u4e94\u5143", "\u8d39\u7528\n\u4e94\u5143"),
-        ("\u7528", "\u7528"),
-        ("version.", "version."),
-        ("ion", None),
-        ("A copy costs six", None),
-        ("", None),
-        ('" "', None),
-    ],
+    data_of("quotes.json"),
 )
 def test_a_quotation_is_found_white_space_and_quotation_marks_apart(text, found):
     for passage in (TEXT, Passage("a", TEXT), SimpleNamespace(page_content=TEXT)):

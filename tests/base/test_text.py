@@ -40,18 +40,7 @@ def test_a_passage_opens_with_the_first_words_of_its_text():
 
 @pytest.mark.parametrize(
     ("title", "shown"),
-    [
-        (["Tent", "camping"], "Tent"),
-        ([["Tent"], "B"], "Tent"),
-        ({"en": "Tent", "de": "Zelt"}, "Tent"),
-        ({"rendered": "Tent &#8211; small"}, "Tent – small"),
-        ("Tent &amp; bag", "Tent & bag"),
-        ('<span class="x">Tent</span>', "Tent"),
-        ("List<String> &", "List<String> &"),
-        ("a < b </ c", "a < b </ c"),
-        ([], ""),
-        (2024, "2024"),
-    ],
+    data_of("text.json"),
 )
 def test_a_title_is_what_a_site_shows(title, shown):
     assert first_value({"title": title}, TITLE_KEYS) == shown

@@ -11,6 +11,8 @@ from uec_rag.clarify.titles import labels_of as labels_of_texts
 from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.questions.replies import LONGEST_LABEL, MOST_READINGS, shorten
 
+ROWS = data_of("readings.json")
+
 
 def labels(*given, **options):
     return labels_of(outline(*given, **options))
@@ -112,53 +114,13 @@ FEE = {"fee": 2.0, "pay": 2.0, "Elkins": 2.0}
 
 @pytest.mark.parametrize(
     ("titles", "sources", "documents", "logits", "expected"),
-    [
-        # Parts of one document are one, by its name or by the part that has the question's words.
-        (
-            ["Moving in", "Moving out", "Hall"],
-            ["rent.md", "rent.md", "hire.md"],
-            None,
-            [1, 0.9, 0.8],
-            [("rent", ("p0", "p1")), ("Hall", ("p2",))],
-        ),
-        (
-            ["A fee for keys", "Moving out", "A fee for chairs"],
-            ["rent.md", "rent.md", "hire.md"],
-            ["Your rent", "Your rent", "Hire a room"],
-            [1, 0.9, 0.8],
-            [("A fee for keys", ("p0", "p1")), ("A fee for chairs", ("p2",))],
-        ),
-        # The parts of a document with nearly all of the mass are several.
-        (
-            ["Keys", "Chairs", "Hall"],
-            ["rent.md", "rent.md", "hire.md"],
-            ["Your rent", "Your rent", "Hire a room"],
-            [5, 4.9, 2],
-            [("Keys", ("p0",)), ("Chairs", ("p1",))],
-        ),
-        # What has the best hit is first, though others have more mass.
-        (
-            ["Fees", "Pay by card", "Pay cash"],
-            ["fees.md", "pay.md", "pay.md"],
-            ["Fees of all", "How to pay", "How to pay"],
-            [1, 0.8, 0.8],
-            [("Fees", ("p0",)), ("How to pay", ("p1", "p2"))],
-        ),
-        # A name without a word of the question has its document's in front.
-        (
-            ["Keys", "A fee for chairs"],
-            ["rent/keys.md", "hire/a.md"],
-            ["Your rent", "Hire a room"],
-            [1, 0.9],
-            [("A fee for chairs", ("p1",)), ("Your rent: Keys", ("p0",))],
-        ),
-    ],
+    ROWS["readings are called"],
 )
 def test_readings_are_called_in_words_of_the_question_and_a_document_is_one(
     titles, sources, documents, logits, expected
 ):
     found = outline(titles, None, logits, FEE, sources, documents)
-    assert [(one.title, one.ids) for one in readings(found.split())] == expected
+    assert [[one.title, [*one.ids]] for one in readings(found.split())] == expected
 
 
 def test_a_reading_that_has_less_than_half_of_the_question_that_another_has_is_none():
@@ -280,17 +242,7 @@ def test_folders_whose_passages_say_their_names_are_the_readings():
 
 @pytest.mark.parametrize(
     ("label", "most", "shown"),
-    [
-        ("Returns of lamps", 16, "Returns of lamps"),
-        ("Returns of lamps and kilns", 18, "Returns of lamps…"),
-        ("On Donaudampfschifffahrtsgesellschaften", 24, "On…"),
-        ("A kubernetes.io/enforce-mountable-secrets flag", 30, "A…"),
-        ("Errors: Donaudampfschifffahrt and others", 20, "Errors…"),
-        ("Donaudampfschifffahrtsgesellschaft", 12, "Donaudampfs…"),  # nothing else is there
-        ("FAQ 返品と交換の手続きについて", 10, "FAQ 返品と交換…"),
-        ("返品と交換の手続きについて", 6, "返品と交換…"),
-        ("退货 and 换货 of lamps", 9, "退货 and 换…"),
-    ],
+    ROWS["a title is"],
 )
 def test_a_title_is_never_cut_inside_a_word(label, most, shown):
     assert shorten(label, most) == shown

@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
+from tests.helpers import data_of
 from uec_rag.confidence.risk import (
     Guarantee,
     conformal_threshold,
@@ -86,15 +87,7 @@ def test_at_a_risk_of_a_half(count, ties, wrong, delta, expected):
 
 @pytest.mark.parametrize(
     ("answered", "wrong", "told"),
-    [
-        (3, 3, "fewer than half"),
-        (40, 25, "fewer than half"),
-        (3, 0, "too few to tell"),
-        (10, 4, "too few to tell"),
-        (4, 0, ""),
-        (40, 12, ""),
-        (0, 0, ""),
-    ],
+    data_of("risk.json"),
 )
 def test_answers_of_which_the_labels_do_not_show_that_half_are_right_are_told(
     answered, wrong, told

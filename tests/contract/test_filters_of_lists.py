@@ -7,9 +7,12 @@ from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
 from tests.contract.test_over_filters import TEXTS, Member, over_filled
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from tests.stores.kinds import DISTINCT, KINDS
 from uec_rag import UEC, Retriever, llama_index
+
+ROWS = data_of("filters_of_lists.json")
+
 
 GROUPS = [["hr"], ["all"], ["hr", "all"], ["sales", "all"], [], "hr", None]
 YEARS = [[2019, 2023], [2024], [2023], [2022], [], 2023, None]
@@ -84,23 +87,8 @@ def test_a_filter_on_a_list_selects_by_its_items(index):
             assert {*map(IDS.index, ids)} == expected, (where, named)
 
 
-OTHER_KINDS = [
-    ({"year": "2024"}, "'year' is compared with texts, but its values are numbers"),
-    ({"year": {"$gte": "2021"}}, "'year' is compared with texts"),
-    ({"year": ["2021", "2023"]}, "'year' is compared with texts"),
-    ({"ok": "true"}, "'ok' is compared with texts, but its values are booleans"),
-    ({"ok": 1}, "'ok' is compared with numbers, but its values are booleans"),
-    ({"years": "2023"}, "'years' is compared with texts, but its values are lists, numbers"),
-    ({"year": {"$contains": 2}}, "'year' is compared by $contains"),
-]
-ALIKE = [
-    {"year": 1999},
-    {"groups": "none of them"},
-    {"ok": {"$in": [True, 5]}},
-    {"absent": 3},
-    {"year": None},
-    {"groups": {"$exists": False}},
-]
+OTHER_KINDS = ROWS["other_kinds"]
+ALIKE = ROWS["alike"]
 
 
 def notes_of(index, where):

@@ -32,9 +32,12 @@ from sqlalchemy.engine import make_url
 
 from tests.contract.postgres import address
 from tests.contract.test_over import LangChain, LlamaIndex
-from tests.helpers import bag_of_words, empty_chroma, index_of, passages
+from tests.helpers import bag_of_words, data_of, empty_chroma, index_of, passages
 from tests.llama_index.conftest import nodes_of
 from uec_rag import UEC, langchain, llama_index
+
+ROWS = data_of("over_filters.json")
+
 
 TEXTS = list(dict.fromkeys(passages(90)))[:80]
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]
@@ -103,31 +106,8 @@ def joined_filters():
 
 
 FLAT = [*word_filters(), *number_filters(), *joined_filters()]
-DEEP = [
-    {"tags": ["t1", "u1"]},
-    {"tags": "t1"},
-    {"tags": {"$ne": "t1"}},
-    {"tags": {"$nin": ["t1", "u2"]}},
-    {"tags": {"$eq": ["t1", "u1"]}},
-    {"sizes": {"$gt": 36.5}},
-    {"sizes": 7.25},
-    {"tags": {"$contains": "t2"}},
-    {"tags": {"$in": ["t1", ["t2", "u2"]]}},
-    {"tags": {"$not": {"$contains": "t2"}}},
-    {"sizes": {"$contains": 7}},
-    {"sizes": {"$contains": True}},
-]
-NESTED = [
-    {"loc": {"page": 7, "at": ["x"]}},
-    {"loc": {"page": {"$gte": 70.5}}},
-    {"loc": {"at": {"$contains": "x"}, "page": {"$in": [3, 4.0, True]}}},
-    {"mixed": None},
-    {"mixed": 1},
-    {"mixed": True},
-    {"mixed": {"$in": ["6", 0, None]}},
-    {"mixed": {"$gte": 30}},
-    {"mixed": {"$gt": "3"}},
-]
+DEEP = ROWS["deep"]
+NESTED = ROWS["nested"]
 
 
 def in_faiss(index):

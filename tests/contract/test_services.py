@@ -16,7 +16,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import TextNode
 
-from benchmarks.services import FakeClock, Refusal, Service, every
+from tests.contract.service import FakeClock, Refusal, Service, every
 from tests.helpers import bag_of_words, data_of, index_of, labelled
 from tests.index.test_learn import ASKED, TEXTS
 from tests.index.test_updates import document

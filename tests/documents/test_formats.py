@@ -494,16 +494,7 @@ RTF = (
 
 @pytest.mark.parametrize(
     ("first", "second", "names"),
-    [
-        (r"\s1\ilvl0\ls1\outlinelevel0\b ", r"\s2\ilvl1\ls1 \outlinelevel1 ", ["Fees", "Kids"]),
-        (
-            r"\s1\ls1\outlinelevel0{\listtext\pard\plain 1.\tab}",
-            r"\s2\ls1\outlinelevel1\adjustright{\listtext 1.1\tab}",
-            ["1. Fees", "1.1 Kids"],
-        ),
-        (r"\s1\b ", r"\s2 ", ["Fees", "Kids"]),
-        (r"\outlinelevel0\b ", r"\ql\outlinelevel1\li0 ", ["Fees", "Kids"]),
-    ],
+    data_of("formats.json"),
 )
 def test_headings_of_rtf_are_headings_though_they_are_in_a_list(first, second, names):
     text = rf"\pard\plain {first}{{Fees}}\par\pard\plain\s0 Five.\par\pard\plain {second}Kids\par"

@@ -75,56 +75,7 @@ ABOUT = "<h1>Guide</h1><p>" + "Members ask for many things at the desk of the cl
 
 @pytest.mark.parametrize(
     ("markup", "texts"),
-    [
-        (
-            "<table role='none presentation'><tr><th>Parcel 83</th><th>On its way</th></tr><tr><td>"
-            "Parcel 84</td><td>Returned</td></tr></table>",
-            ["Parcel 83\n\nOn its way\n\nParcel 84\n\nReturned"],
-        ),
-        (
-            "<table role='none'><tr><td>Parcel 81</td><td>Sent on Monday</td></tr><tr><td>Parcel 82"
-            "</td><td>Not paid</td></tr></table>",
-            ["Parcel 81\n\nSent on Monday\n\nParcel 82\n\nNot paid"],
-        ),
-        (
-            "<p>Pets: <input type='radio'> allowed <input type='radio' checked> refused</p>",
-            ["Pets: ☐ allowed ☒ refused"],
-        ),
-        ("<div role='checkbox' aria-checked='false'>Send a receipt</div>", ["☐ Send a receipt"]),
-        ("<span role='radio' aria-checked='true'>By post</span>", ["☒ By post"]),
-        ("<button role='switch' aria-checked='true'>Night light</button>", ["☒ Night light"]),
-        ("<ul><li role='menuitemradio' aria-checked='false'>Tea</li></ul>", ["☐ Tea"]),
-        (
-            "<table class='rouge-table'><tr><td class='rouge-gutter gl'><pre class='lineno'>1\n2"
-            "</pre></td><td><pre>make one\n  make two</pre></td></tr></table>",
-            ["```\nmake one\n  make two\n```"],
-        ),
-        (
-            "<pre><span class='lineno'>9 </span>make one\n<span class='lineno'>10 </span>make two"
-            "</pre>",
-            ["```\nmake one\nmake two\n```"],
-        ),
-        (
-            "<table><tr><td class='hljs-ln-numbers'>1</td><td>if on:</td></tr>"
-            "<tr><td class='hljs-ln-numbers'>2</td><td>    stop()</td></tr></table>",
-            ["```\nif on:\n    stop()\n```"],
-        ),
-        (
-            "<div class='card'><p>Pupils</p><div class='panel-footer'>4 euros a term</div></div>"
-            "<blockquote>It is fine.<footer>the mayor</footer></blockquote>",
-            ["4 euros a term", "It is fine.", "the mayor"],
-        ),
-        (
-            "<button aria-controls='a7'>Is there a locker?</button><div id=a7>In the cellar.</div>",
-            ["Is there a locker?\n\nIn the cellar."],
-        ),
-        ("<p>Press <button>Renew</button> to keep it for a week.</p>", ["Press Renew to keep it"]),
-        ("<dl><dt><button>May I swap?</button></dt><dd>Once.</dd></dl>", ["May I swap?", "Once."]),
-        (
-            "<details><summary><button>Size</button></summary>Six litres.</details>",
-            ["Size", "Six litres."],
-        ),
-    ],
+    data_of("documents_shown.json"),
 )
 def test_a_page_is_read_as_it_is_shown(markup, texts, tmp_path):
     (tmp_path / "a.html").write_text(f"<main>{ABOUT}{markup}</main>", encoding="utf-8")

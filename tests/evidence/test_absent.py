@@ -5,21 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC
 from uec_rag.evidence.absence import as_written
 
-WARDS = [
-    "Ward 3 is open to visitors from 2 pm to 4 pm.",
-    "Ward 5 is open to visitors from 10 am to 8 pm.",
-    "The pharmacy is in Building A, next to the entrance.",
-    "Dr. Miriam Okafor heads Cardiology. Her consultation is on Tuesdays.",
-    "The multi-storey car park costs 2 euros an hour.",
-    "To change your password, open Settings and choose Security.",
-    "St. Luke's Church has a leaning spire.",
-    "Version 3.1.0 adds a dark mode.",
-    "Version 3.2.0 adds an export to PDF.",
-]
+ROWS = data_of("absent.json")
+
+
+WARDS = ROWS["wards"]
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +50,7 @@ def test_nobody_is_answered_about_a_name_that_no_passage_has(corpus):
 
 @pytest.mark.parametrize(
     ("question", "text", "name"),
-    [
-        ("How much does the Nixon D850 cost?", "The Nixon D750 costs 900 euros.", "D850"),
-        ("Is Java 21 required?", "Java 17 is required.", "Java 21"),
-        ("Does line 9 of the tram run all night?", "Line 7 of the tram runs all night.", "9"),
-        ("Is Ubuntu 24.04 supported?", "Ubuntu 22.04 is supported.", "Ubuntu 24.04"),
-        ("Is the shop closed on Mondays?", "The shop is closed on Sundays.", "Mondays"),
-        ("Who won the prize in 2021?", "Maria Silva won the prize in 2019.", "2021"),
-        ("Was the dam built in 1854?", "The dam was built in 1864.", "1854"),
-        ("How much oil does the PX-7S need?", "The PX-7 needs two litres of oil.", "PX-7S"),
-        ("Is Swift covered in chapter 4?", "Objective-C is covered in chapter 4.", "Swift"),
-    ],
+    ROWS["a reason tells"],
 )
 def test_a_reason_tells_the_name_that_no_passage_has(question, text, name):
     decision = index_of(UEC(), [text, *WARDS]).search([question])[0].decision
@@ -77,28 +60,7 @@ def test_a_reason_tells_the_name_that_no_passage_has(question, text, name):
 
 @pytest.mark.parametrize(
     ("question", "text"),
-    [
-        ("Do I get my refund within 20 days?", "Refunds are paid within 14 days."),
-        ("Can I borrow 3,000 euros without a guarantor?", "Loans up to 5,000 euros need none."),
-        ("Does it run on Python 3.11?", "It runs on Python 3.9 or later."),
-        ("Is Windows 11 supported?", "Windows 10 and 11 are supported."),
-        ("Does section 5 deal with refunds?", "Sections 3 to 7 deal with refunds."),
-        ("When did the Germans join the union?", "Germany joined the union in 1957."),
-        ("Do the Scots vote in May?", "Scotland votes in May."),
-        ("Is the fee for Thais 9 euros?", "The fee for visitors from Thailand is 9 euros."),
-        ("Does the Pole win the race?", "The runner from Poland wins the race."),
-        ("Do people from Finland pay a fee?", "Finns pay a fee."),
-        ("Do Spanish guests pay a fee?", "Spaniards pay a fee."),
-        ("Do PX-7s need oil?", "The PX-7 needs two litres of oil."),
-        ("Has it run since 1931?", "It has run since 1924."),
-        ("Does the UN pay for the clinic?", "The United Nations pays for the clinic."),
-        ("Is the office open on Thursday?", "The office is open from Monday to Friday."),
-        ("Is the pool open in July?", "The pool is open from May to September."),
-        ("Is the museum open on Tuesday?", "The museum is open every day."),
-        ("How do I reset the PIN on my MacBook?", "To reset the PIN, open the settings."),
-        ("Does Professor Weber lead the team?", "Prof. Hanna Weber leads the team."),
-        ("Does a ticket cost 12 EUR?", "A ticket costs 12 euros."),
-    ],
+    ROWS["what is no"],
 )
 def test_what_is_no_such_name_is_not_told(question, text):
     assert index_of(UEC(), [text]).search([question])[0].decision.lacking == ()

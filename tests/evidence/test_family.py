@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC, Gate
 from uec_rag.adapters.tool import IndexView
 from uec_rag.evidence.family import family_of
@@ -324,28 +324,7 @@ def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expecte
 
 @pytest.mark.parametrize(
     ("question", "texts"),
-    [
-        (  # a place is named
-            "Who runs the Swan inn at Poole?",
-            ["The Swan inn at Dover is run by Ed Lee.", "The Swan inn at Poole is run by Mia Orr."],
-        ),
-        (  # another name
-            "Who runs the Swan inn?",
-            ["The Swan inn at Dover is run by Ed Lee.", "The Stag inn at Poole is run by Mia Orr."],
-        ),
-        (  # another form of what one says
-            "Wie hoch ist die Gebühr für eine Katze?",
-            ["Die Gebühr für Katzen ist 20 Euro.", "Die Gebühr für Hunde ist 90 Euro."],
-        ),
-        (  # they contradict each other
-            "What is the number of Ida Holt?",
-            ["The number of Ida Holt is 5120.", "The number of Ida Holt is 6613."],
-        ),
-        (  # two things that it does
-            "What did Dr. Novak publish?",
-            ["Dr. Novak published a book on ice.", "Dr. Novak published a paper on snow."],
-        ),
-    ],
+    data_of("evidence_family.json"),
 )
 def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
     index = index_of(UEC(), [*OTHERS, *texts])
@@ -354,20 +333,7 @@ def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(qu
 
 @pytest.mark.parametrize(
     ("question", "texts"),
-    [
-        (
-            "Which is dearer, the tram or the ferry?",
-            ["The tram to Ghent costs 4 euros.", "The ferry to Ghent costs 15 euros."],
-        ),
-        (
-            "Is the elm or the birch younger?",
-            ["The elm was planted in 1870.", "The birch was planted in 1955."],
-        ),
-        (
-            "Which closes later, the pool or the cinema?",
-            ["The pool closes at nine.", "The cinema closes at eleven."],
-        ),
-    ],
+    data_of("family.json"),
 )
 def test_what_compares_two_that_are_there_gets_both(question, texts):
     index = index_of(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.clarify.outlines import outline
+from tests.helpers import data_of
 from uec_rag.evidence import EVIDENCE, Comparison, Explanation, QuestionWords
 from uec_rag.evidence.table import (
     AGAINST,
@@ -115,16 +116,7 @@ def test_another_hit_may_stand_in_at_the_cost_of_its_similarity():
 
 @pytest.mark.parametrize(
     ("question", "text", "has"),
-    [
-        ("How is hepatitis A cured?", "Hepatitis C is cured by a drug.", False),
-        ("How is hepatitis A cured?", "Hepatitis A is not cured.", True),
-        ("Where does exit I lead?", "Exit B leads to the river.", False),
-        ("Where can I lead it?", "You can lead it to the river.", True),
-        ("What is closed in May?", "You may ask what is closed.", False),
-        ("May I ask what is closed?", "You may ask what is closed.", True),
-        ("How long is it from the US?", "It shows us how long it is.", False),
-        ("What Is The Price Of It?", "It has a price.", True),  # a title, in which all have one
-    ],
+    data_of("table.json"),
 )
 def test_a_small_word_with_a_capital_inside_is_a_name_on_both_sides(question, text, has):
     comparison = compare(question, text)

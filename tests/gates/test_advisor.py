@@ -308,14 +308,7 @@ def test_the_last_whole_verdict_in_the_reply_of_a_model_is_read(reply, verdict):
 
 @pytest.mark.parametrize(
     ("begin", "end"),
-    [
-        ("<think>", "</think>"),
-        ("", "</think>"),  # the prompt ended in <think>
-        ("<Thinking>\n", "\n</Thinking>\n"),
-        ("<reasoning>", "</reasoning>"),
-        ("[THINK]", "[/THINK]"),
-        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    ],
+    data_of("advisor.json"),
 )
 @pytest.mark.parametrize("thought", ["", 'Passage 3 has it: {"verdict": "no"}? ', "{Hm. " * 9000])
 def test_what_a_model_thinks_before_its_verdict_is_none(begin, end, thought):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import decide_on
+from tests.helpers import data_of, decide_on
 from uec_rag import Advice
 from uec_rag.confidence.decision import Evidence, decide
 from uec_rag.gates.decision_models import Case, read_answers
@@ -118,18 +118,7 @@ def test_a_yes_that_is_no_probability_counts_as_not_given(answer, why):
 
 @pytest.mark.parametrize(
     ("changed", "why"),
-    [
-        ({"choice": "3"}, "'3' was not offered"),
-        ({"choice": 2}, "2 was not offered"),
-        ({"probabilities": {"1": 0.5, "3": 0.5}}, "'3' was not offered"),
-        ({"probabilities": {}}, "no probabilities"),
-        ({"probabilities": None}, "no probabilities"),
-        ({"probabilities": {"1": 7, "2": 0}}, "expected a probability, got 7"),
-        ({"probabilities": {"1": True, "2": 0}}, "expected a probability, got True"),
-        ({"probabilities": {"1": "1", "2": 0}}, "expected a probability, got '1'"),
-        ({"probabilities": {"1": 0.9, "2": 0.9}}, "expected probabilities that sum to 1, got 1.8"),
-        ({"type": "noul"}, "expected the type 'choice', got 'noul'"),
-    ],
+    data_of("opinion.json"),
 )
 def test_a_choice_that_was_not_offered_or_does_not_add_up_counts_as_not_given(changed, why):
     opinion = read_answers(answers(passage=CHOICE | changed), CASE)

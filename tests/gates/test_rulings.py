@@ -5,23 +5,13 @@ import json
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
+from tests.helpers import data_of
 from uec_rag import UEC, Advice, Gate, Retriever
 from uec_rag.gates.log import AdviceLog, question_hash, read_log
 from uec_rag.langchain import UECGate, UECRetriever
 
 ALWAYS = {"doubt": (0.0, 1.0)}
-GOODS = (
-    "lamp",
-    "chair",
-    "kettle",
-    "carpet",
-    "mirror",
-    "ladder",
-    "teapot",
-    "pillow",
-    "saddle",
-    "oboe",
-)
+GOODS = data_of("rulings.json")
 FACTS = {
     "Warranty on the {}": "It lasts {} years from the day of the purchase, also on spare parts.",
     "Price of the {}": "It costs {} euros, and twice as much with a case made of oak.",

@@ -4,6 +4,7 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from tests.helpers import data_of
 from tests.test_costs import steps
 from uec_rag import UEC
 from uec_rag.langchain import UECRetriever
@@ -11,16 +12,7 @@ from uec_rag.langchain import UECRetriever
 LINES = [f"The ferry {n} leaves from quay {n % 5} at dawn." for n in range(40)]
 QUESTION = "which ferry leaves from quay 3?"
 
-CHANGES = {
-    "text": ("It sails from quay 3 at noon.", {"pier": 1, "sea": "calm"}),
-    "value": (None, {"pier": 2, "sea": "calm"}),
-    "kind of a value": (None, {"pier": True, "sea": "calm"}),
-    "key": (None, {"berth": 1, "sea": "calm"}),
-    "order": (None, {"sea": "calm", "pier": 1}),
-    "less": (None, {"pier": 1}),
-    "nested": (None, {"pier": 1, "sea": ["calm"]}),
-    "a title": (None, {"pier": 1, "sea": "calm", "title": "Ferries to quay 3"}),
-}
+CHANGES = data_of("converted.json")
 
 
 def filled(metadatas):

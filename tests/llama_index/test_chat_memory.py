@@ -8,17 +8,11 @@ from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextC
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 
+from tests.helpers import data_of
 from uec_rag import UEC, Retriever
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECRetriever
 
-TEXTS = [
-    "The bicycle shed is painted by the gardener within five days.",
-    "The swimming pool is cleaned on Tuesdays. Its water is tested by a laboratory.",
-    "A locker in the gym costs 12 euros a month, for students 6 euros.",
-    "A parking permit costs 30 euros a year, for students 15 euros.",
-    "Meals are served at noon.",
-    "The choir meets in the old chapel.",
-]
+TEXTS = data_of("chat_memory.json")
 TURNS = ["Who paints the bicycle shed?", "And how long does it take?"]
 ENGINES = [
     (ContextChatEngine, {}),

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import rows_of
+from tests.helpers import data_of, rows_of
 from uec_rag.confidence.decision import Evidence, decide
 from uec_rag.questions import answers, languages
 from uec_rag.questions.replies import Reading
+
+ROWS = data_of("answers.json")
 
 
 @pytest.mark.parametrize("row", rows_of("about_answers.csv"), ids=lambda row: row["text"])
@@ -17,15 +19,7 @@ def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(r
 
 @pytest.mark.parametrize(
     ("turn", "language", "asks"),
-    [
-        ("Sage?", "en", False),
-        ("what about sage", "en", False),
-        ("sage", "de", True),
-        ("and explain", "en", True),
-        ("Explain?", "en", True),
-        ("explain", "de", False),
-        ("Sag das auf Englisch", "en", True),
-    ],
+    ROWS["a request of"],
 )
 def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, language, asks):
     assert answers.asks_about_answer(turn, language) is asks
@@ -33,30 +27,7 @@ def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, l
 
 @pytest.mark.parametrize(
     ("turn", "place"),
-    [
-        ("Say the second answer again", 1),
-        ("Let's return to my third question, please", 2),
-        ("And the reply before?", -2),
-        ("the second to last answer", -2),
-        ("Nochmal die zweite Antwort", 1),
-        ("La deuxième réponse encore", 1),
-        ("Volvamos a mi segunda pregunta", 1),
-        ("Once more question 2, please", 1),
-        ("Let's see answer number 3 again", 2),
-        ("Et la réponse d'avant ?", -2),
-        ("Zurück zu Frage Nummer 1", 0),
-        ("Encore la question 3", 2),
-        ("Ritorna alla seconda risposta", 1),
-        ("Ripeti la terza risposta per favore", 2),
-        ("Volte à segunda pergunta", 1),
-        ("Repita a terceira resposta, por favor", 2),
-        ("Answer in 2 sentences", None),
-        ("What is question 2 of the exam about?", None),
-        ("Qual è la seconda fermata?", None),
-        ("Repeat the second step", None),
-        ("Who answers the first question of the exam?", None),
-        ("Repeat that", None),
-    ],
+    ROWS["an earlier answer"],
 )
 def test_an_earlier_answer_is_asked_for_by_its_place(turn, place):
     assert answers.place_of_answer(turn) == place
@@ -64,21 +35,7 @@ def test_an_earlier_answer_is_asked_for_by_its_place(turn, place):
 
 @pytest.mark.parametrize(
     ("answer", "offered"),
-    [
-        ("Choose one:\n1. the kiln\n2. the lathe", ["the kiln", "the lathe"]),
-        ("There are two: (1) refunds (2) repairs", ["refunds", "repairs"]),
-        ("You can read about: a) tides b) moons", ["tides", "moons"]),
-        ("I can explain a) our leases, b) keys and c) rents.", ["our leases", "keys", "rents"]),
-        ("Do you go (a) by bus or (b) by boat?", ["by bus", "by boat"]),
-        ("The ways are i) clay; ii) glass.", ["clay", "glass"]),
-        ("Ask about [1] keys or [2] locks.", ["keys", "locks"]),
-        ("I can tell you about our classes: 1. yoga 2. golf", ["yoga", "golf"]),
-        ("Version 2. is out, version 3. comes.", []),
-        ("We have lamps, chairs and tables.", ["lamps", "chairs", "tables"]),
-        ("It is two years, or three.", []),
-        ("Closed.\n- Mondays", []),
-        ("Should I tell you anything else?", []),
-    ],
+    ROWS["what an answer"],
 )
 def test_what_an_answer_lists_is_offered_and_what_has_no_name_is_not(answer, offered):
     assert answers.offers(answer) == offered

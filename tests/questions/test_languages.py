@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import decide_on, rows_of
+from tests.helpers import data_of, decide_on, rows_of
 from uec_rag.confidence.decision import Criteria, decide
 from uec_rag.questions.answers import accepts
 from uec_rag.questions.languages import (
@@ -105,14 +105,7 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
 
 @pytest.mark.parametrize(
     ("language", "reason"),
-    [
-        ("en", 'No passage mentions "tar", "zip".'),
-        ("de", "Keine Textstelle erwähnt „tar“, „zip“."),
-        ("fr", "Aucun passage ne mentionne «\u00a0tar\u00a0», «\u00a0zip\u00a0»."),
-        ("it", "Nessun passaggio menziona «tar», «zip»."),
-        ("zh", "没有段落提到“tar”、“zip”。"),
-        ("ja", "「tar」、「zip」に触れている箇所はありません。"),
-    ],
+    data_of("languages.json"),
 )
 def test_words_of_the_question_are_in_the_quotation_marks_of_the_language(language, reason):
     lacking = ("tar", "zip")

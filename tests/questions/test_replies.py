@@ -96,19 +96,7 @@ def test_what_is_no_chosen_reading_is_refused(within, error, message):
 
 @pytest.mark.parametrize(
     ("reply", "places"),
-    [
-        ("3️⃣", [2]),
-        ("③", [2]),
-        ("❸!", [2]),
-        ("\uff13", [2]),
-        ("opt 3", [2]),
-        ("Opt. 3 please", [2]),
-        ("1️⃣ and ②", [0, 1]),
-        ("the middle one", [1]),
-        ("in the middle", [1]),
-        ("die mittlere", [1]),
-        ("7️⃣", None),
-    ],
+    data_of("replies.json"),
 )
 def test_a_reply_of_a_messenger_chooses_as_one_in_words(reply, places):
     assert find_positions(reply, ["ferry", "tram", "bus"]) == places

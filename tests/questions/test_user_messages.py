@@ -55,23 +55,7 @@ def test_what_is_around_a_question_in_a_chat_or_a_mail_does_not_ask(message):
 
 @pytest.mark.parametrize(
     "message",
-    [
-        "What is ticket 70915?",
-        "Order 48213: where is it?",
-        "Order of 2024: what changed?",
-        "Section 4. Who pays the fee?",
-        "Is the tax 20% or 25%?",
-        "What does %20 stand for in a URL?",
-        "What is &nbsp; in HTML?",
-        "How do I mail help@acme.example?",
-        "What does @staticmethod do?",
-        "@angular/core: how is it installed?",
-        "Is a < b or b > c?",
-        "What is in /etc/hosts?",
-        "On Monday, who opens the gate?",
-        "@ShopBot",
-        "> Desks are oak.",
-    ],
+    data_of("user_messages.json"),
 )
 def test_what_asks_stays(message):
     assert unwrapped(message) == message

@@ -5,35 +5,13 @@ The sections are of a community garden; nobody thought of them when the weights 
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC, Gate
 
-SECTIONS = [
-    ("Plots", "Members rent a plot of 40 square metres from March to November.", []),
-    (
-        "Irrigation",
-        "Barrels are filled at dawn. Hoses and sprinklers are allowed before 9 am alone.",
-        ["when am I allowed to water my vegetables?", "may the sprinkler run at noon?"],
-    ),
-    (
-        "Compost",
-        "Garden waste goes onto the heap behind the shed. Cooked food attracts rats and is banned.",
-        ["where do I throw weeds away?", "can leftovers from lunch go on the heap?"],
-    ),
-    (
-        "Waiting list",
-        "Applicants are contacted in the order of their registration, after two years on average.",
-        ["how long does it take until I get a piece of land?", "when is it my turn?"],
-    ),
-    ("Tools", "Spades and rakes in the shed are shared. Clean them before you hang them up.", []),
-    ("Bees", "Hives need a permit of the committee and two metres of hedge around them.", []),
-    ("Fees", "The yearly fee of 90 euros is due in January and includes insurance.", []),
-    ("Parking", "Cars stay outside of the gate; a wheelbarrow is beside it.", []),
-    ("Meetings", "The general meeting takes place on the last Sunday of October.", []),
-    ("Fences", "No fence may be higher than 80 centimetres.", []),
-    ("Trees", "Fruit trees are planted by the committee alone, in the orchard.", []),
-    ("Keys", "The key to the gate costs a deposit of 20 euros.", []),
-]
+ROWS = data_of("asked_before.json")
+
+
+SECTIONS = ROWS["sections"]
 ASKED = [
     ("when is it allowed to water my vegetables?", "Irrigation"),
     ("where can I throw my weeds away?", "Compost"),
@@ -44,14 +22,7 @@ DIFFERENT = [  # in what counts
     "how long does it take until I get 300 square metres of land?",
     "where do I throw batteries away?",
 ]
-UNANSWERED = [
-    "who do I call when the lights in the hall flicker?",
-    "what does a ticket for the summer festival cost?",
-    "can I borrow the projector over the weekend?",
-    "how do I renew my passport?",
-    "which bus goes to the airport?",
-    "what is the wifi password of the clubhouse?",
-]
+UNANSWERED = ROWS["unanswered"]
 
 
 def garden(*, written=True, more=()):

@@ -6,9 +6,11 @@ from itertools import combinations
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC, Gate
 from uec_rag.confidence.model import log_odds
+
+ROWS = data_of("assess.json")
 
 
 def last_numbers(lines):
@@ -61,26 +63,8 @@ def test_no_question_is_logged_by_an_application_that_logs_at_info(with_words, c
     assert not caplog.records
 
 
-LOANS = (
-    "How long does the loan last?",
-    ["Laptops", "Cameras", "Projectors", "Refunds"],
-    [
-        "The loan of a laptop lasts two weeks.",
-        "The loan of a camera lasts three days.",
-        "The loan of a projector lasts one day.",
-        "Refunds are paid within 14 days of the return reaching our warehouse.",
-    ],
-)
-COURSES = (
-    "When is the swimming course?",
-    ["Course for beginners", "Course for adults", "Towels", "Sauna"],
-    [
-        "The swimming course for beginners is on Mondays at five.",
-        "The swimming course for adults is on Thursdays at seven.",
-        "Towels can be hired at the counter for two euros.",
-        "The sauna is heated from noon and closes at ten.",
-    ],
-)
+LOANS = ROWS["loans"]
+COURSES = ROWS["courses"]
 
 
 CLINIC = ["Visitors park behind the mill.", "Meals are served from noon."]
@@ -142,18 +126,7 @@ sells plum cake on Sundays. Tents may stand by the river until September. The mo
 thirty beds. The climbing wall is 22 metres high. Helmets are lent at the ticket office. The village
 choir sings on the second Thursday of the month. Parking by the dam is free after eight. The doctor
 speaks to patients without an appointment before ten."""
-ABOUT_TOWN = [
-    "When is the ice rink closed?",
-    "What does a locker in the station cost?",
-    "How many people does the cable car carry?",
-    "How often does the bus to the valley leave?",
-    "When was the chapel built?",
-    "How hot is the sauna?",
-    "How long is a pass for the slopes valid?",
-    "How many beds does the mountain hut have?",
-    "How high is the climbing wall?",
-    "When does the village choir sing?",
-]
+ABOUT_TOWN = ROWS["about_town"]
 
 
 def windows(text, size, step):

@@ -20,14 +20,7 @@ def index():
 
 @pytest.mark.parametrize(
     ("asked", "first"),
-    [
-        ("What does page 2 say?", ["p1"]),
-        ("summarize page no. 4", ["p3", "p5"]),
-        ("What is on page 6", ["p7"]),
-        ("Was steht auf Seite 2?", ["p1"]),
-        ("¿Qué dice la página 2?", ["p1"]),
-        ("第 2 页说什么？", ["p1"]),
-    ],
+    data_of("pages.json"),
 )
 def test_the_page_that_a_question_names_is_first(index, asked, first):
     [result] = index.search([asked], 4)

@@ -12,6 +12,9 @@ from uec_rag.questions.query import LONGEST_QUERY, Query
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
 
+ROWS = data_of("phrasings.json")
+
+
 SHOP = data_of("shop.json")
 POLICY = "You are a careful assistant of a company. Follow its policy and answer politely. "
 UNRELATED = "Who painted the ceiling of the chapel?"
@@ -166,14 +169,7 @@ PLANS = {
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "What is the difference between Amber and {}?",
-        "Compare the Amber plan with the {} plan.",
-        "Which is cheaper, Amber or {}?",
-        "Amber vs {}",
-        "How does Amber differ from {}?",
-        "What distinguishes Amber from {}?",
-    ],
+    ROWS["what is compared"],
 )
 def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, question):
     for name in ("Birch", "Cedar"):
@@ -187,16 +183,7 @@ def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, que
         assert "Dogwood" in unknown.decision.reason
 
 
-COMPARED = [
-    "The lion sleeps up to 20 hours a day and hunts at dusk.",
-    "The tiger sleeps about 16 hours a day and likes to swim.",
-    "Das Einzelzimmer kostet 80 Euro pro Nacht.",
-    "Das Doppelzimmer kostet 120 Euro pro Nacht.",
-    "La chambre simple coûte 80 euros par nuit.",
-    "La chambre double coûte 120 euros par nuit.",
-    "The shirt comes in red, size M.",
-    "The shirt comes in blue, size L.",
-]
+COMPARED = ROWS["compared"]
 
 
 @pytest.fixture(scope="module")
@@ -244,51 +231,10 @@ def halves(question):
 
 @pytest.mark.parametrize(
     ("question", "parts"),
-    [
-        ("401k match and what is the fee?", ("401k match?", "what is the fee?")),
-        ("What is a lock for and on which day is it cut?", ()),
-        ("How long is it open and who pays?", ()),
-        (
-            "What is the lock for and may a guest pay?",
-            ("What is the lock for?", "may a guest pay?"),
-        ),
-        (
-            "How do I delete a folder with all in it and where are the keys?",
-            ("How do I delete a folder with all in it?", "where are the keys?"),
-        ),
-        (
-            "How often is the sale and how long is it and when is the shop closed?",
-            ("How often is the sale and how long is it?", "when is the shop closed?"),
-        ),
-        (
-            "the difference between the annual and monthly plans",
-            ("What is annual plans?", "What is monthly plans?"),
-        ),
-        (
-            "What are the costs of Amber vs Birch?",
-            ("What are the costs of Amber?", "What is Birch?"),
-        ),
-        ("How does its price compare to its speed?", ()),
-        ("Is Amber cheaper than Birch?", ("What is Amber?", "What is Birch?")),
-        ("Should I take Amber or Birch?", ("What is Amber?", "What is Birch?")),
-        (
-            "What are the differences between Amber, Birch and Cedar?",
-            ("What is Amber?", "What is Birch?", "What is Cedar?"),
-        ),
-        ("Is shipping faster than three days?", ()),
-        ("Should I pay in euros or dollars?", ()),
-        ("e-Discovery? What's that?", ()),
-        ("I'd like to know if and when my invoice will be sent", ()),
-        ("How long and for what are gift cards valid?", ()),
-        ("OK, and what can I do about it?", ()),
-        (
-            "How do I add a row and how do I delete a table if it is empty?",
-            ("How do I add a row?", "how do I delete a table if it is empty?"),
-        ),
-    ],
+    ROWS["a question that"],
 )
 def test_a_question_that_follows_another_or_keywords_is_a_part(question, parts):
-    assert halves(question) == parts
+    assert halves(question) == tuple(parts)
 
 
 def test_what_and_joins_without_a_question_is_two_if_no_hit_is_about_both(shop):
@@ -324,23 +270,7 @@ def test_the_surer_half_leaves_hits_to_the_other(uec):
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Who pays and why?",
-        "What are terms and conditions?",
-        "Where is the park and what is it?",
-        "What is the difference between this and that?",
-        "Can I pay by card or by phone?",
-        "Can I use Amber or Birch?",
-        "Was kostet das und wer zahlt?",
-        "Can I speak into the microphone and keep that with my text?",
-        "Can I scan a page and find the words in it?",
-        "How do I print tags and where do I buy one?",
-        "Which lamps exist and are free?",
-        "What can and should the owner do?",
-        "My scanner reads one side only, can the fronts and the backs be put together?",
-        "I sent the shoes back and got my money again, how do I write that down?",
-        "My phone with the codes is gone and I cannot get into my account",
-    ],
+    ROWS["a part is"],
 )
 def test_a_part_is_never_invented(question):
     assert halves(question) == ()

@@ -294,16 +294,7 @@ def test_a_question_that_is_repeated_is_not_its_own_context():
 
 @pytest.mark.parametrize(
     ("reply", "code", "found"),
-    [
-        ("number 2", "answered", ["Car loan"]),
-        ("the first two", "answered", ["Home loan", "Car loan"]),
-        ("not the home loan", "answered", ["Car loan", "Boat loan"]),
-        ("the tablet", "underspecified", None),  # which is none that is offered
-        ("never mind", "no_question", None),
-        ("nvm, I found it myself", "no_question", None),
-        ("Lass gut sein.", "no_question", None),
-        ("I don't need it any more", "no_question", None),
-    ],
+    data_of("query.json"),
 )
 def test_a_reply_chooses_excludes_asks_again_or_gives_up(reply, code, found):
     texts, about = namesakes()

@@ -12,6 +12,9 @@ from uec_rag.questions.replies import UnknownReading
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 
+ROWS = data_of("search.json")
+
+
 TOWNS = ["Elkins", "Goodrich", "Lisbon", "Troy", "Salem", "Dover"]
 TEXTS = [f"{town} was founded in {1800 + place} and has a mill" for place, town in enumerate(TOWNS)]
 FOLLOW_UP, BEFORE = "When was it founded?", [["Tell me of Troy.", "Troy is a town."]]
@@ -248,15 +251,7 @@ def test_after_a_second_clarifying_question_every_reply_chooses_from_the_last_li
 
 
 # Of two tools: what one says of the other, and what only one has.
-TOOLS = {
-    "amber/webdav.md": "Use WebDAV with Amber: open the settings, choose WebDAV, and write the "
-    "address of your server, such as Birch.",
-    "birch/webdav.md": "To use WebDAV with Birch, enable the extension in the file birchdav.conf.",
-    "amber/recorder.md": "Record audio in Amber with the microphone of the recorder.",
-    "birch/video.md": "Birch plays a video in the browser.",
-    "amber/import.md": "Import notes from Notion into Amber with the importer.",
-    "birch/import.md": "Import notes from a folder into Birch with the command birch-import.",
-}
+TOOLS = ROWS["tools"]
 
 
 @pytest.fixture(scope="module")
@@ -267,15 +262,7 @@ def tools():
 
 @pytest.mark.parametrize(
     ("before", "question", "asked"),
-    [
-        ("How do I use WebDAV with Amber?", "And with Birch?", "How do I use WebDAV with Birch?"),
-        ("How do I use WebDAV with Birch?", "And with Amber?", "How do I use WebDAV with Amber?"),
-        (
-            "How do I import notes into Amber?",
-            "And into Birch?",
-            "How do I import notes into Birch?",
-        ),
-    ],
+    ROWS["what names another"],
 )
 def test_what_names_another_product_is_not_answered_from_the_one_before(
     tools, before, question, asked
@@ -304,17 +291,7 @@ def test_a_follow_up_to_a_later_question_keeps_to_its_product(tools):
     assert found.decision.searched_as == "How do I use WebDAV with Birch?"
 
 
-LINES = [
-    "Line 4 leaves the station every 10 minutes from 5 am to 11 pm.",
-    "Line 6 leaves the station every 4 minutes from 6 am to 9 pm, on Sundays from 7 am.",
-    "Zimmer 3 kostet 80 Euro die Nacht, ab 5 Nächten 70 Euro.",
-    "Zimmer 5 kostet 95 Euro die Nacht, ab 3 Nächten 85 Euro.",
-    "An LP costs 25 euros and is sent within 3 days.",
-    "A cassette costs 9 euros; we record it on request.",
-    "Parking in Leeds costs 5 euros a day.",
-    "There is no parking in Bath.",
-    "The Leeds office opens at 8 am.",
-]
+LINES = ROWS["lines"]
 
 
 @pytest.fixture(scope="module")
@@ -325,14 +302,7 @@ def lines():
 
 @pytest.mark.parametrize(
     ("before", "question", "right"),
-    [
-        ("When does line 6 leave?", "And line 4?", "0"),
-        ("When does line 4 leave?", "and line 6?", "1"),
-        ("Was kostet Zimmer 3?", "Und Zimmer 5?", "3"),
-        ("Was kostet Zimmer 5?", "und zimmer 3?", "2"),
-        ("How much does an LP cost?", "and a cassette?", "5"),
-        ("When does the Leeds office open?", "Can I park there?", "6"),
-    ],
+    ROWS["a thing alike"],
 )
 def test_a_thing_alike_is_not_answered_from_the_thing_before(lines, before, question, right):
     """That has the number, too: of something else."""

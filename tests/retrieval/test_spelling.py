@@ -7,6 +7,9 @@ from uec_rag import UEC
 from uec_rag.questions.query import Query
 from uec_rag.retrieval.spelling import spell
 
+ROWS = data_of("spelling.json")
+
+
 SHOP = data_of("shop.json")
 
 
@@ -23,15 +26,7 @@ def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "What does Repars charge for chairs?",
-        "What does `repars` do?",
-        "What is in lams/gft.txt?",
-        "What is repars_lamp?",
-        "What is lamps2 or FRE?",
-        "Wht does Repars do?",
-        "How long is the --warrnty of it?",
-    ],
+    ROWS["names numbers and"],
 )
 def test_names_numbers_and_codes_are_not_corrected(shop, question):
     assert shop.search([question])[0].decision.searched_as == ""
@@ -73,14 +68,7 @@ def test_without_an_encoder_that_tells_how_rare_words_are_they_are_corrected_too
     assert found.passages[0].text == texts[0]
 
 
-RENTAL = [
-    "The steam engine runs on Sundays.",
-    "A sailing boat costs 40 euros an hour.",
-    "The care of the garden is in the hands of Mr Reed.",
-    "The fond of a sauce is made of bones.",
-    "The hawk show begins at noon.",
-    "Tickets for the museum are sold at the gate.",
-]
+RENTAL = ROWS["rental"]
 
 
 @pytest.mark.parametrize(

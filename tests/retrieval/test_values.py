@@ -2,29 +2,13 @@
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC
 
-TOWN = [
-    "The town hall is open Mon to Wed from 8 to 12.",
-    "The archive is open Tues and on Sat.",
-    "The ice rink is open on Sunday from 9 to 17.",
-    "The rose garden is closed in Feb.",
-    "The observatory is closed in December.",
-    "The choir rehearses every Thursday.",
-    "Glass is collected on Fri.",
-    "He sat on a bench in the sun, so did I.",
-    "The phone in blue has 128 GB of storage.",
-    "The phone in red has 256GB of storage.",
-    "The jug holds 750ml.",
-    "The carafe holds 300 ml.",
-    "The bakery closes at 6pm.",
-    "The ferry leaves at 07:45.",
-    "The tram leaves at 8.05.",
-    "Version 8.05 has a map.",
-    "Parking costs two euros an hour.",
-    "A library card is free for children.",
-]
+ROWS = data_of("retrieval_values.json")
+
+
+TOWN = ROWS["town"]
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +18,7 @@ def town(uec):
 
 @pytest.mark.parametrize(
     ("question", "place"),
-    [
-        ("Is the town hall open on Monday?", 0),
-        ("Is the archive open on Tuesday?", 1),
-        ("When is the ice rink open on Sun?", 2),
-        ("What is closed in February?", 3),
-        ("What is closed in Dec?", 4),
-        ("What is collected on Friday?", 6),
-        ("Who sat on the bench?", 7),
-        ("Which phone has 128GB?", 8),
-        ("Which phone has 256 GB?", 9),
-        ("What holds 750 ml?", 10),
-        ("What holds 300ml?", 11),
-        ("What closes at 6 p.m.?", 12),
-        ("What leaves at 7:45?", 13),
-        ("What leaves at 08:05?", 14),
-        ("What does version 8.05 have?", 15),
-    ],
+    ROWS["what is asked"],
 )
 def test_what_is_asked_in_another_form_is_answered(town, question, place):
     result = town.search([question])[0]
@@ -76,29 +44,12 @@ def test_what_is_after_a_time_is_compared_and_not_answered_by_that_time(uec):
 
 
 FERRIES = [("Aland", "05:50"), ("Oban", "8:20"), ("Skye", "17:35"), ("Mull", "22:10")]
-HOUSE = [
-    "Die Gebühr beträgt zwölf Euro.",
-    "Die Kaution ist hundert Euro.",
-    "Der Schlüssel liegt beim Pförtner.",
-    "Die Waschkueche ist im Keller.",
-    "Fahrräder stehen im Hof.",
-    "Das Treppenhaus wird am Mi gereinigt.",
-    "Der Pott steht auf dem Herd.",
-]
+HOUSE = ROWS["house"]
 
 
 @pytest.mark.parametrize(
     ("question", "place", "searched_as"),
-    [
-        ("WIE HOCH IST DIE GEBÜHR?", 0, ""),
-        ("Wie hoch ist die Gebuehr?", 0, "Wie hoch ist die Gebühr?"),
-        ("Gebuehr", 0, "Gebühr"),
-        ("Wie hoch sind die Gebuehren?", 0, "Wie hoch sind die Gebühren?"),
-        ("Wo liegt der Schluessel?", 2, "Wo liegt der Schlüssel?"),
-        ("Wo ist die Waschküche?", 3, "Wo ist die Waschkueche?"),
-        ("Wo stehen die Fahrraeder?", 4, "Wo stehen die Fahrräder?"),
-        ("Was wird am Mittwoch gereinigt?", 5, ""),
-    ],
+    ROWS["umlauts and their"],
 )
 def test_umlauts_and_their_transcriptions_are_one_word(question, place, searched_as):
     result = index_of(UEC("multilingual"), HOUSE).search([question])[0]

@@ -5,6 +5,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
+from tests.helpers import data_of
 from tests.server.conftest import HOST
 from uec_rag import UEC, Retriever
 from uec_rag.server import create_app
@@ -77,14 +78,7 @@ def test_a_query_string_is_not_dropped(index, path, query):
         assert client.get(f"{read}?tenant=a").status_code == 422
 
 
-BODIES = [
-    '{"question": "who?", "tenant": {"t": "a"}, "tenant": {"t": "b"}}',
-    '{"question": "who?", "tenant": {"t": "a", "t": "b"}}',
-    '{"question": "who?", "tenant": {"$and": [{"t": "a", "t": "b"}]}}',
-    '{"question": "who?", "tenant": "{\\"t\\": \\"a\\", \\"t\\": \\"b\\"}"}',
-    '{"question": "who?", "filter": {"t": "a"}, "filter": {}}',
-    '{"question": "who?", "question": "what?"}',
-]
+BODIES = data_of("tenants.json")
 
 
 @pytest.mark.parametrize("body", BODIES)
