@@ -102,6 +102,7 @@ lint: $(READY)
 	$(BIN)/mypy --strict uec_rag $(TYPED)
 	$(BIN)/basedpyright --pythonpath $(BIN)/python $(TYPED)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.house
 
 # The sdist, and the wheel out of it, in dist/.
 build: $(READY)
