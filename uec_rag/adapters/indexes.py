@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Self, TypedDict, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from uec_rag.base.loops import beside
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -21,6 +21,21 @@ from uec_rag.stores.source import Source, SourceStore
 from uec_rag.stores.stored import Vectors
 
 _T = TypeVar("_T")
+
+
+def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the asynchronous twin of a method, which runs it in a thread."""
+
+    @wraps(method)
+    async def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return await beside(method, *args, **kwargs)
+
+    return run
+
+
+def made_in_thread(make: Any) -> Any:  # noqa: ANN401
+    """Return the asynchronous twin of a class method that makes something."""
+    return classmethod(in_thread(make.__func__))
 
 
 class OverIndex:
@@ -49,6 +64,10 @@ class FitFrom(OverIndex):
     _passages: Callable[[Any], list[Passage]]
     tenant_required: bool
 
+    def _search_in(self, index: Retriever) -> None:
+        """Search another index from now on."""
+        self._index = index
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the index as in `Retriever.save`, which requires a tenant if this does."""
         self.index.save(path, tenant_required=self.tenant_required or None)
@@ -62,20 +81,45 @@ class FitFrom(OverIndex):
         self.index.fit_from(passages, show_progress=show_progress)
         return self
 
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        embedding: object = None,
+        *,
+        over: object = None,
+        read_only: bool = False,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        store: Store | None = None,
+        trust: bool = False,
+        fit: FitMode = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Load a retriever from a folder that `save`, here or of another class, has written.
 
-def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the asynchronous twin of a method, which runs it in a thread."""
+        Parameters
+        ----------
+        path : path
+        embedding : UEC or embedding, optional
+            The embedding that the index was made with, if it cannot be loaded by its name.
+        over : store, index or retriever, optional
+            What it was made over, by `over`, whose parameters `**kwargs` may have then.
+        read_only, encoders, store, trust, fit
+            As in `Retriever.load`.
+        **kwargs
+            Parameters of the class.
+        """
+        options: dict[str, Any] = {"read_only": read_only, "encoders": encoders, "store": store}
+        options |= {"trust": trust, "fit": fit}
+        make: Any = cls  # which the adapters extend
+        if over is None:
+            retriever = make._made_of(load_index(path, embedding, options), **kwargs)
+        else:
+            retriever = make.over(over, embedding, fit=False, **kwargs)
+            retriever._search_in(load_over(path, retriever.index, options))
+        return cast(Self, retriever._with_usual_filter())
 
-    @wraps(method)
-    async def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return await beside(method, *args, **kwargs)
-
-    return run
-
-
-def made_in_thread(make: Any) -> Any:  # noqa: ANN401
-    """Return the asynchronous twin of a class method that makes something."""
-    return classmethod(in_thread(make.__func__))
+    aload = made_in_thread(load)
 
 
 def in_thread_once_fitted(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,33 +188,9 @@ def as_index(
     return value
 
 
-class MakeOptions(TypedDict, total=False):
-    """The options of `as_index`, which all classes of the adapters have that make an index."""
-
-    store: Store | None
-    words: bool
-    fit: FitMode
-
-
-class OverOptions(TypedDict, total=False):
-    """The options of `over` of an adapter's retriever that are of no use without another store."""
-
-    candidates: int
-    vectors: Vectors | None
-    words: bool
-
-
-class LoadOptions(TypedDict, total=False):
-    """The options of `Retriever.load` that a class of an adapter has, too."""
-
-    read_only: bool
-    encoders: Mapping[str, EncoderLike] | None
-    store: Store | None
-    trust: bool
-    fit: FitMode
-
-
-def load_index(path: str | os.PathLike[str], embedding: object, options: LoadOptions) -> Retriever:
+def load_index(
+    path: str | os.PathLike[str], embedding: object, options: Mapping[str, Any]
+) -> Retriever:
     """Load an index from a folder that `save` of any class has written.
 
     Parameters
@@ -194,19 +214,19 @@ def load_index(path: str | os.PathLike[str], embedding: object, options: LoadOpt
         raise TypeError(f"embedding: expected an embedding, got {kind}; pass a store as over=.")
     encoder = BlackBoxEncoder(embedding)
     encoders = {encoder.name: encoder, **(options.get("encoders") or {})}
-    settings: LoadOptions = {**options, "encoders": encoders}
-    return Retriever.load(path, **settings)
+    return Retriever.load(path, **{**options, "encoders": encoders})
 
 
-def load_over(path: str | os.PathLike[str], base: Retriever, options: LoadOptions) -> Retriever:
+def load_over(
+    path: str | os.PathLike[str], base: Retriever, options: Mapping[str, Any]
+) -> Retriever:
     """Load the fit and the gate of an index over a source of candidates, for one made over it.
 
     `options`: those of `Retriever.load` that are not known of `base`.
     """
     models = dict(zip(base.uec.names, base.uec.encoders, strict=True))
     encoders = options.get("encoders") or models
-    settings: LoadOptions = {**options, "store": cast(Store, base.store), "encoders": encoders}
-    loaded = Retriever.load(path, **settings)
+    loaded = Retriever.load(path, **{**options, "store": base.store, "encoders": encoders})
     if isinstance(loaded.store, SourceStore):
         learn.remember(base.uec, loaded.store, loaded.uec.fitted)
     return loaded

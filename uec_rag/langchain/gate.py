@@ -367,8 +367,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            options: indexes.LoadOptions = {"encoders": encoders}
-            retriever = _with_index(retriever, indexes.load_over(path, retriever.index, options))
+            index = indexes.load_over(path, retriever.index, {"encoders": encoders})
+            retriever = _with_index(retriever, index)
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:

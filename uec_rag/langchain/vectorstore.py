@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Annotated, Any, Self, Unpack
@@ -17,7 +16,6 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, refuse_unknown
 from uec_rag.base.loops import beside
-from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
 from uec_rag.index.first_fit import FitMode
@@ -25,11 +23,7 @@ from uec_rag.langchain.conversion import (
     KIND,
     CallOptions,
     Embedding,
-    Indexed,
-    Loaded,
-    Parameters,
     Question,
-    Shown,
     UECEmbeddings,
     arguments_of,
     check_config,
@@ -130,14 +124,14 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         return UECEmbeddings(self._index.uec)
 
     @classmethod
-    def from_texts(  # type: ignore[override]
+    def from_texts(
         cls,
         texts: Iterable[str],
         embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Unpack[indexes.MakeOptions],
+        **kwargs: Any,
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
         store = cls(embedding, **kwargs)
@@ -333,7 +327,7 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         """Search for one query, and keep the copies of each hit."""
         return self.index.search([query], k, filter=filter, tenant=tenant).with_copies(k)
 
-    def as_retriever(self, **kwargs: Unpack[Parameters]) -> UECRetriever:  # type: ignore[override]
+    def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents have their uncertainty.
 
         `**kwargs`: LangChain's `search_type`, `search_kwargs` and `tags`, and the parameters of
@@ -451,7 +445,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[Parameters],
+        **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
 
@@ -476,7 +470,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         documents: Iterable[Document],
         embedding: Embedding = None,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Unpack[Indexed],
+        **kwargs: Any,
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.
 
@@ -490,7 +484,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     afrom_documents = indexes.made_in_thread(from_documents)
 
     @classmethod
-    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Unpack[Parameters]) -> Self:
+    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
         """Return a retriever over an existing store."""
         return cls(vectorstore=vectorstore, **kwargs)
 
@@ -505,7 +499,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[Shown],
+        **kwargs: Any,
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
 
@@ -553,49 +547,12 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         return cls(vectorstore=UECVectorStore(index), k=k, **kwargs)._with_usual_filter()
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        embedding: UEC | Embeddings | None = None,
-        *,
-        over: VectorStore | BaseRetriever | None = None,
-        read_only: bool = False,
-        encoders: Mapping[str, EncoderLike] | None = None,
-        store: Store | None = None,
-        trust: bool = False,
-        fit: FitMode = True,
-        **kwargs: Unpack[Loaded],
-    ) -> Self:
-        """Load a retriever from a folder that `save`, here or of another class, has written.
+    def _made_of(cls, index: Retriever, **kwargs: Any) -> Self:
+        refuse_unknown(kwargs, cls, cls.load)
+        return cls(vectorstore=UECVectorStore(index), **kwargs)
 
-        Parameters
-        ----------
-        path : path
-        embedding : UEC, UECEmbeddings or Embeddings, optional
-            The embedding that the index was made with, if it cannot be loaded by its name.
-        over : VectorStore or BaseRetriever, optional
-            What it was made over, by `over`, whose parameters `**kwargs` may have then.
-        read_only, encoders, store, trust, fit
-            As in `Retriever.load`.
-        **kwargs
-            Parameters of the class.
-        """
-        options = indexes.LoadOptions(
-            read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
-        )
-        settings: dict[str, Any] = {**kwargs}
-        if over is None:
-            refuse_unknown(settings, cls, cls.load)
-            index = indexes.load_index(path, embedding, options)
-            retriever = cls(vectorstore=UECVectorStore(index), **settings)
-        else:
-            retriever = cls.over(over, embedding, fit=False, **kwargs)
-            retriever.vectorstore = UECVectorStore(
-                indexes.load_over(path, retriever.index, options)
-            )
-        return retriever._with_usual_filter()
-
-    aload = indexes.made_in_thread(load)
+    def _search_in(self, index: Retriever) -> None:
+        self.vectorstore = UECVectorStore(index)
 
     @property
     def _defaults(self) -> dict[str, Any]:

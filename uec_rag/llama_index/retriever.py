@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ValidationError
-from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory.types import BaseMemory
@@ -19,7 +17,6 @@ from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import (
     BaseNode,
     Document,
-    IndexNode,
     NodeWithScore,
     QueryBundle,
     QueryType,
@@ -31,7 +28,6 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Metada
 from uec_rag.adapters import indexes
 from uec_rag.base.checks import check_documents, check_k, check_type, refuse_unknown
 from uec_rag.base.loops import either, is_own
-from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
 from uec_rag.index.first_fit import FitMode
@@ -59,35 +55,6 @@ _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""
 
 _KIND = "Document or node of llama_index.core.schema"
-
-
-class _Theirs(TypedDict, total=False):
-    """The parameters of every LlamaIndex retriever."""
-
-    callback_manager: CallbackManager | None
-    object_map: dict[str, Any] | None
-    objects: list[IndexNode] | None
-    verbose: bool
-
-
-class _Shown(_Theirs, total=False):
-    filters: MetadataFilters | None
-    memory: BaseMemory | None
-    tenant: Tenant
-    tenant_required: bool
-    details: bool
-
-
-class _Parameters(_Shown, total=False):
-    similarity_top_k: int
-
-
-class _Indexed(indexes.MakeOptions, _Parameters, total=False):
-    """The options of `UECRetriever.from_nodes`."""
-
-
-class _Loaded(indexes.OverOptions, _Parameters, total=False):
-    """The options of `UECRetriever.load`, also for what it was made over."""
 
 
 class UECRetriever(indexes.FitFrom, BaseRetriever):
@@ -161,7 +128,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         tenant: Tenant = EVERYONE,
         tenant_required: bool = False,
         details: bool = False,
-        **kwargs: Unpack[_Theirs],
+        **kwargs: Any,
     ) -> None:
         if "k" in kwargs:
             raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
@@ -190,7 +157,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[_Parameters],
+        **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
 
@@ -220,7 +187,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[_Parameters],
+        **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
@@ -238,7 +205,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         embedding: UEC | BaseEmbedding | None = None,
         *,
         node_parser: NodeParser | None = None,
-        **kwargs: Unpack[_Indexed],
+        **kwargs: Any,
     ) -> Self:
         """Split documents into nodes, index the nodes and return a retriever over them.
 
@@ -262,48 +229,12 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         return cls.from_nodes(nodes, embedding, **kwargs)
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        embedding: UEC | BaseEmbedding | None = None,
-        *,
-        over: VectorStoreIndex | BaseRetriever | None = None,
-        read_only: bool = False,
-        encoders: Mapping[str, EncoderLike] | None = None,
-        store: Store | None = None,
-        trust: bool = False,
-        fit: FitMode = True,
-        **kwargs: Unpack[_Loaded],
-    ) -> Self:
-        """Load a retriever from a folder that `save`, here or of another class, has written.
-
-        Parameters
-        ----------
-        path : path
-        embedding : UEC, UECEmbedding or LlamaIndex embedding, optional
-            The embedding that the index was made with, if it cannot be loaded by its name.
-        over : VectorStoreIndex or BaseRetriever, optional
-            What it was made over, by `over`, whose parameters `**kwargs` may have then.
-        read_only, encoders, store, trust, fit
-            As in `Retriever.load`.
-        **kwargs
-            Parameters of the class.
-        """
-        options = indexes.LoadOptions(
-            read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
-        )
-        settings: dict[str, Any] = {**kwargs}
-        if over is None:
-            retriever = cls(indexes.load_index(path, embedding, options), **settings)
-        else:
-            retriever = cls.over(over, embedding, fit=False, **kwargs)
-            retriever._index = indexes.load_over(path, retriever.index, options)
-        return retriever._with_usual_filter()
+    def _made_of(cls, index: Retriever, **kwargs: Any) -> Self:
+        return cls(index, **kwargs)
 
     afrom_texts = indexes.made_in_thread(from_texts)
     afrom_nodes = indexes.made_in_thread(from_nodes)
     afrom_documents = indexes.made_in_thread(from_documents)
-    aload = indexes.made_in_thread(load)
 
     @classmethod
     def over(
@@ -316,7 +247,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[_Shown],
+        **kwargs: Any,
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
 
