@@ -24,7 +24,7 @@ from uec_rag.langchain import UECRetriever
 
 HOME = Path(uec_rag.__file__).parent
 REACHED = {
-    "lines of uec_rag": 28_290,
+    "lines of uec_rag": 28_337,
     "files of uec_rag": 175,
     "lines of tests": 30_509,
     "lines of benchmarks": 9_295,
