@@ -1,8 +1,25 @@
 """`uec-rag evaluate`: measures of an index, printed and as JSON."""
 
+import logging
+from contextlib import contextmanager
+
 import pytest
 
 from uec_rag import Gate, Retriever
+
+
+@contextmanager
+def decisions_in(path):
+    """Have decisions logged to a file."""
+    log, handler = logging.getLogger("uec_rag.decisions"), logging.FileHandler(path)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(logging.NOTSET)
+        log.removeHandler(handler)
+        handler.close()
 
 
 def test_the_command_prints_and_refuses(run, index, tmp_path):
@@ -29,10 +46,10 @@ def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
         gate = Gate(
             advisor=lambda question, texts, share=share: 1 - share if "?" in question else share,
             doubt=(0.0, 1.0),
-            log=logs[-1],
         )
-        for _ in range(2):
-            gate.search(Retriever.load(index, fit=False), asked)
+        with decisions_in(logs[-1]):
+            for _ in range(2):
+                gate.search(Retriever.load(index, fit=False), asked)
     told = run("evaluate", index, table, *logs, json_output=True)["advisors"]
     assert [*told] == ["knows.jsonl", "guesses.jsonl"]
     known = told["knows.jsonl"]
@@ -42,7 +59,7 @@ def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
     assert "after" in shown
     (tmp_path / "empty.jsonl").touch()
     assert (
-        "is empty"
+        "has no line of an advisor"
         in run("evaluate", index, table, "--log", tmp_path / "empty.jsonl", code=2).stderr
     )
     gate_told = run("gate", index, table, "--max-wrong", "0.6", "--force", *logs, json_output=True)

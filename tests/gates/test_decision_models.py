@@ -150,7 +150,7 @@ def test_the_key_is_sent_and_stands_nowhere_else(server, caplog, tmp_path):
     model = SystemOne(server.url, "jev-latest", api_key=KEY)
     assert ask(model).missing == ()
     assert server.keys == [f"Bearer {KEY}"]
-    gate = Gate(advisor=model, log=str(tmp_path / "log.jsonl"))
+    gate = Gate(advisor=model)
     index = Retriever(UEC(["bm25"]), fit=False)
     index.add(TEXTS)
     gate.search(index, ["When do cats purr?"])

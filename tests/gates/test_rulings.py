@@ -1,13 +1,13 @@
 """A gate with a decision model: what its probabilities change, and what is logged."""
 
 import json
+import logging
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
 from tests.helpers import data_of
 from uec_rag import UEC, Advice, Gate, Retriever
-from uec_rag.gates.log import AdviceLog, question_hash, read_log
 from uec_rag.langchain import UECGate, UECRetriever
 
 ALWAYS = {"doubt": (0.0, 1.0)}
@@ -97,34 +97,42 @@ def test_what_it_costs_is_in_the_metadata(index):
     assert json.loads(json.dumps(told)) == told
 
 
-def test_a_shadow_asks_and_decides_as_before(index, tmp_path):
+def advised(records):
+    """The lines of an advisor in the log of decisions."""
+    lines = [json.loads(record.getMessage()) for record in records]
+    return [line for line in lines if "before" in line]
+
+
+def test_a_shadow_asks_and_decides_as_before(index, caplog):
     plain = index.search([QUESTION, "Who painted the chapel?"])
-    log = AdviceLog(str(tmp_path / "log.jsonl"), with_text=True)
-    gate = Gate(advisor=Model(), **ALWAYS, ask="shadow", log=log)
-    shadowed = gate.search(index, plain.queries)
+    gate = Gate(advisor=Model(), **ALWAYS, ask="shadow")
+    with caplog.at_level(logging.INFO, "uec_rag.decisions"):
+        shadowed = gate.search(index, plain.queries)
     for one, before in zip(shadowed, plain, strict=True):
         assert one.ids[:4] == before.ids
         assert (one.decision.action, one.decision.confidence) == (
             before.decision.action,
             before.decision.confidence,
         )
-    rows = [*read_log(tmp_path / "log.jsonl")]
-    assert {row.text for row in rows} <= {*plain.queries}
-    first = rows[0]
-    assert (first.is_shadow, first.calls, first.tokens) == (True, 1, 102)
-    assert (first.before, first.after) == ("answer", "abstain")
-    assert first.probability < 0.1
+    lines = advised(caplog.records)
+    assert {line["question"] for line in lines} <= {*plain.queries}
+    first = lines[0]
+    assert (first["before"], first["after"]) == ("answer", "abstain")
+    assert (first["advice_calls"], first["advice_tokens"]) == (1, 102)
+    assert first["advice_probability"] < 0.1
+    assert first["seconds"] >= 0
 
 
-def test_a_log_has_a_line_a_question_and_no_text(index, tmp_path):
-    path = tmp_path / "log.jsonl"
-    gate = Gate(advisor=Model(knows), **ALWAYS, log=path)
-    for _ in range(2):
-        gate.search(index, [QUESTION])
-    rows = [*read_log(path)]
-    assert [row.question for row in rows] == [question_hash(QUESTION)] * 2
-    assert "kettle" not in path.read_text(encoding="utf-8").casefold()
-    assert rows[0].confidence != rows[0].confidence_before
+def test_advice_is_logged_only_where_decisions_are(index, caplog):
+    caplog.set_level(logging.INFO)  # of all loggers, as applications set it
+    gate = Gate(advisor=Model(knows), **ALWAYS)
+    gate.search(index, [QUESTION])
+    assert advised(caplog.records) == []
+    with caplog.at_level(logging.INFO, "uec_rag.decisions"):
+        gate.search(index, [QUESTION, QUESTION])
+    lines = advised(caplog.records)
+    assert [line["question"] for line in lines] == [QUESTION] * 2
+    assert lines[0]["confidence"] != lines[0]["confidence_before"]
 
 
 def test_after_a_no_the_rewriter_is_asked_and_only_then(index):

@@ -28,7 +28,6 @@ from uec_rag.documents.plain_text import decode
 from uec_rag.documents.question_tables import NULL
 from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.evaluation.other_words import compare_without
-from uec_rag.gates.log import question_hash, read_log
 from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.results import SearchResult
 
@@ -176,6 +175,7 @@ _NAMES_OF_SCORES, _SCORES = {"name", "key", "metric"}, ("score", "value", "strin
 # Where a run that failed says so; it has no output.
 _ERRORS = ("error", "errors", "exception")
 _WITHIN = {"score", "value", "avg", "mean"}
+_ADVISED = {"question", "before", "after", "confidence_before"}  # of the line of an advisor
 _LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
 _MODE = re.compile(r"(?<!\s)\s*+[(\[][^()\[\]]*+[)\]]$")  # "(mode=f1)", "[GEval]"
 _TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
@@ -246,7 +246,8 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
         for key, name in (("confidence", confidence), ("verdict", verdict))
         if name
     }
-    runs = [_run(row, names, f"{path.name}, row {at}") for at, row in enumerate(_rows(path), 1)]
+    rows = ((at, row) for at, row in enumerate(_rows(path), 1) if not row.keys() >= _ADVISED)
+    runs = [_run(row, names, f"{path.name}, row {at}") for at, row in rows]
     if not runs:
         raise ValueError(f"{path.name}: expected at least one row.")
     for key, name in (("confidence", confidence), ("verdict", verdict)):
@@ -475,12 +476,13 @@ def share_of(holds: Sequence[bool], runs: Sequence[Run] = ()) -> dict[str, float
 
 
 def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str, Any]:
-    """Describe a log that a `Gate` wrote, to compare advisors.
+    """Describe what an advisor changed by a log of decisions, to compare advisors.
 
     Parameters
     ----------
     path : Path
-        The log; of a question that is in it several times, the last line counts.
+        The lines of `uec_rag.decisions`; of a question that an advisor was asked about several
+        times, the last one counts.
     labels : mapping of str to collection of str
         Maps questions to the ids of the passages that answer them, which may be none.
 
@@ -494,25 +496,28 @@ def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
     Raises
     ------
     ValueError
-        If it is not a log, or is empty.
+        If it is not a log, or has no line of an advisor.
     """
-    rows = {row.question: row for row in read_log(path)}
+    rows = {row["question"]: row for row in _rows(path) if row.keys() >= _ADVISED}
     if not rows:
-        raise ValueError(f"log: {path} is empty; ask questions of a Gate(advisor=..., log=...).")
-    answered = {question_hash(question): bool(ids) for question, ids in labels.items()}
-    matches = [row for row in rows.values() if row.question in answered]
-    truth = np.array([answered[row.question] for row in matches], dtype=bool)
+        raise ValueError(
+            f"log: {path} has no line of an advisor; ask questions of a Gate(advisor=...) while "
+            "the logger uec_rag.decisions writes there at INFO."
+        )
+    matches = [row for question, row in rows.items() if question in labels]
+    truth = np.array([bool(labels[row["question"]]) for row in matches], dtype=bool)
     before, after = (
-        np.array([getattr(row, name) for row in matches], dtype=np.float64)
+        np.array([row[name] for row in matches], dtype=np.float64)
         for name in ("confidence_before", "confidence")
     )
     is_mixed = 0 < truth.sum() < len(truth)
+    costs = {"calls": "advice_calls", "tokens": "advice_tokens", "seconds": "seconds"}
     return {
         "questions": len(rows),
-        "changed": sum(row.before != row.after for row in rows.values()),
+        "changed": sum(row["before"] != row["after"] for row in rows.values()),
         **{
-            name: float(np.mean([getattr(row, name) for row in rows.values()]))
-            for name in ("calls", "tokens", "seconds")
+            key: float(np.mean([row.get(name, 0) for row in rows.values()]))
+            for key, name in costs.items()
         },
         "answerable": int(truth.sum()),
         "unanswerable": int((~truth).sum()),

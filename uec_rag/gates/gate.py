@@ -58,10 +58,7 @@ class Gate(Policy):
         When an advisor is asked: in doubt, or also before each answer. "always" finds answers that
         are confident and wrong, such as those on the topic of the documents that they do not have,
         for a call for nearly each question. It has no guarantee. "shadow" asks in doubt, but
-        decides without it, so that `log` shows what it would change.
-    log : path, AdviceLog or None
-        A file that gets a line of JSON for each question that an advisor was asked about. It is not
-        saved.
+        decides without it, so that the log of decisions shows what it would change.
     timeout : float
         Seconds after which an advisor counts as not asked.
     k : int

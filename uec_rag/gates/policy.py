@@ -24,7 +24,6 @@ from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied, are_of_one_model
 from uec_rag.gates.advisor import SHOWN, Advisor
 from uec_rag.gates.decision_models import decision_model
-from uec_rag.gates.log import AdviceLog
 
 OTHER_SETTINGS = (
     "The gate was made with another calibration or filter, or another version: its guarantee does "
@@ -109,7 +108,6 @@ class Policy(NotCopied, Record):
     doubt: tuple[float, float] = DOUBT
     rewritten: float = DOUBT[1]
     rewriter: Advisor | None = field(default=None, repr=False, compare=False)
-    log: AdviceLog | None = field(default=None, compare=False)
     ask: Literal["borderline", "always", "shadow"] = "borderline"
     timeout: float = 30.0
     k: int = JUDGED
@@ -125,9 +123,6 @@ class Policy(NotCopied, Record):
             object.__setattr__(self, "threshold", self._expected_threshold(self.max_wrong))
         elif isinstance(self.threshold, _Usual):
             object.__setattr__(self, "threshold", float(self.threshold))
-        if isinstance(self.log, str | os.PathLike):
-            object.__setattr__(self, "log", AdviceLog(os.fspath(self.log)))
-        check_type(self.log, AdviceLog | None, "log", "a path or an AdviceLog")
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
         low, high = self.doubt
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
@@ -238,9 +233,9 @@ class Policy(NotCopied, Record):
         return k if self.guarantee is None else max(k, self.k)
 
     def metadata(self) -> dict[str, Any]:
-        """Return the state as a JSON object, without the advisors and the log."""
-        state = Record.metadata(replace(self, advisor=None, rewriter=None, log=None))
-        here = ("advisor", "rewriter", "log")
+        """Return the state as a JSON object, without the advisors."""
+        state = Record.metadata(replace(self, advisor=None, rewriter=None))
+        here = ("advisor", "rewriter")
         return {name: value for name, value in state.items() if name not in here}
 
     @classmethod

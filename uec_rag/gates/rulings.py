@@ -16,6 +16,7 @@ from uec_rag.gates.opinion import Opinion, apply_opinion
 from uec_rag.gates.policy import Policy
 from uec_rag.gates.rewrites import changes_subject
 from uec_rag.retrieval.results import Result, SearchResult
+from uec_rag.retrieval.search import log_advice
 
 _T = TypeVar("_T")
 
@@ -131,11 +132,9 @@ class Pending(Generic[_T]):
             elif decision.action == "answer":
                 hits = with_first(hits, advice[row].passage)
             final[row] = again.get(row, (decision, hits))
-        if gate.log is not None and self.rows:
-            questions = [self.questions[row] for row in rulings]
-            before = [self.items[row].decision for row in rulings]
-            after = [again[row][0] if row in again else ruling for row, ruling in rulings.items()]
-            gate.log.write(questions, before, after, opinions, is_shadow=gate.ask == "shadow")
+        for row, ruling in rulings.items():
+            after = again[row][0] if row in again else ruling
+            log_advice(self.questions[row], self.items[row].decision, after, advice[row].seconds)
         return final
 
     def _search_again(

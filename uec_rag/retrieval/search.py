@@ -677,12 +677,30 @@ def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
     facts["decisions"] = [item.action for item in decisions]
     facts["reasons"] = [item.code for item in decisions]
     facts["borderline"] = sum(bool(item.advice) or item.code == "uncertain" for item in decisions)
-    # Else an application that logs at INFO would log questions.
-    if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
-        return
-    for row in [row for row in result if not row.decision.caveat]:
+    for row in [row for row in result if not row.decision.caveat and _is_logging()]:
         line: dict[str, Any] = {"question": row.query, "searched_as": row.decision.searched_as}
         line |= row.decision.metadata() | {"why": [*row.why]}
         line["lacking"] = [*row.decision.lacking]
         line["closest"] = [section.title for section in row.decision.closest]
-        LOG.info("%s", visible_json(json.dumps(line, ensure_ascii=False)))
+        _log(line)
+
+
+def log_advice(question: str, before: Decision, after: Decision, seconds: float) -> None:
+    """Log what an advisor's opinion of a question changes, or would change, if that is asked.
+
+    `question`: with the turns before it, one per line.
+    """
+    if _is_logging():
+        line: dict[str, Any] = {"question": question, "before": before.action}
+        line["after"] = after.action
+        line |= {"confidence_before": before.confidence, "confidence": after.confidence}
+        _log(line | after.advice_metadata() | {"seconds": round(seconds, 3)})
+
+
+def _is_logging() -> bool:
+    # Else an application that logs at INFO would log questions.
+    return LOG.level != logging.NOTSET and LOG.isEnabledFor(logging.INFO)
+
+
+def _log(line: Mapping[str, Any]) -> None:
+    LOG.info("%s", visible_json(json.dumps(line, ensure_ascii=False)))
