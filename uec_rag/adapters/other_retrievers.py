@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
+from uec_rag.base.records import Recent
 from uec_rag.confidence.decision import Decision, Evidence, decide
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.gate import Gate
@@ -23,6 +25,30 @@ from uec_rag.retrieval.results import (
 )
 from uec_rag.stores.passage import Passage, distinct
 from uec_rag.stores.source import Source, SourceStore
+
+_MOST_CONVERTED = 2**22  # bytes of hits whose passages are kept
+
+
+class Converted(Recent[Hashable, tuple[bytes, Passage]]):
+    """The passages that were made of another package's hits, with all that these had."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CONVERTED, lambda entry: len(entry[0]) + len(entry[1].text))
+
+    def of(self, key: Hashable, state: object, convert: Callable[[], Passage]) -> Passage:
+        """Return the passage of a hit, which must not be changed.
+
+        It is the one from before if all that the hit has is the same to the last bit; what does not
+        pickle is converted again.
+        """
+        try:
+            data = pickle.dumps(state)
+        except Exception:
+            return convert()
+        if (entry := self.get(key)) is None or entry[0] != data:
+            entry = data, convert()
+            self.keep(key, entry)
+        return entry[1]
 
 
 def judge(uec: UEC, question: str, passages: Sequence[Passage]) -> SearchResult:

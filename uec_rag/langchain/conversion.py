@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 from langchain_core.runnables.config import CONFIG_KEYS, RunnableConfig, ensure_config
 
-from uec_rag.adapters.other_retrievers import Hits, note
+from uec_rag.adapters.other_retrievers import Converted, Hits, note
 from uec_rag.base.checks import (
     as_list,
     check_documents,
@@ -26,7 +26,6 @@ from uec_rag.base.checks import (
     refuse_unknown,
 )
 from uec_rag.base.errors import warn
-from uec_rag.base.records import Recent
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
@@ -49,9 +48,6 @@ Question: TypeAlias = str | Mapping[str, Any]
 The turns may also be the "messages" of a graph's state, of which the last may be the question.
 """
 
-_MOST_CONVERTED = 2**22  # characters of documents whose passages are kept
-_PLAIN = frozenset([str, int, float, bool, type(None)])  # values that nobody can change
-
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
 
@@ -60,29 +56,6 @@ def to_document(passage: Passage) -> Document:
     """Convert a passage to a document, without what a search adds to its metadata."""
     metadata = own_metadata(passage.metadata)  # others may have written to the store
     return Document(id=passage.id, page_content=passage.text, metadata=metadata)
-
-
-class Converted(Recent[tuple[str, str], tuple[list[object], list[type], Passage]]):
-    """The passages that were made of documents, by id and text, with the metadata they are of."""
-
-    def __init__(self) -> None:
-        super().__init__(_MOST_CONVERTED, lambda entry: len(entry[-1].text) + len(str(entry[0])))
-
-    def of(self, id_: str, text: str, metadata: dict[str, Any]) -> Passage:
-        """Return the passage of a document, which must not be changed.
-
-        It is the one from before if the metadata are the same to the last bit and in their order,
-        and hold nothing that could be changed from outside.
-        """
-        parts = [*metadata, *metadata.values()]
-        kinds = [*map(type, parts)]
-        if (entry := self.get((id_, text))) and entry[1] == kinds and entry[0] == parts:
-            return entry[2]
-        passage = Passage(id_, text, as_json(metadata))
-        # 0.0 equals -0.0.
-        if _PLAIN.issuperset(kinds) and not any(type(part) is float and not part for part in parts):
-            self.keep((id_, text), (parts, kinds, passage))
-        return passage
 
 
 def passages_of(documents: Sequence[Document], converted: Converted | None = None) -> list[Passage]:
@@ -95,11 +68,16 @@ def passages_of(documents: Sequence[Document], converted: Converted | None = Non
         text, metadata = document.page_content, document.metadata
         id_ = document.id or metadata.get("_id")
         id_ = content_id(text, metadata) if id_ is None else str(id_)
+        convert = partial(_passage, id_, text, metadata)
         if converted is None:
-            passages.append(Passage(id_, text, as_json(metadata)))
+            passages.append(convert())
         else:
-            passages.append(converted.of(id_, text, metadata))
+            passages.append(converted.of((id_, text), metadata, convert))
     return passages
+
+
+def _passage(id_: str, text: str, metadata: dict[str, Any]) -> Passage:
+    return Passage(id_, text, as_json(metadata))
 
 
 def checked_passages(documents: Iterable[Document]) -> list[Passage]:

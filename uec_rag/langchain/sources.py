@@ -20,11 +20,12 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.adapters import indexes
+from uec_rag.adapters.other_retrievers import Converted
 from uec_rag.base.loops import either, is_own
 from uec_rag.ensemble import UEC
 from uec_rag.index import Retriever
 from uec_rag.index.first_fit import FitMode
-from uec_rag.langchain.conversion import Converted, passages_of
+from uec_rag.langchain.conversion import passages_of
 from uec_rag.stores.base import Filter
 from uec_rag.stores.comparisons import ORDERS, Compare
 from uec_rag.stores.filters import leaves, matching, parse, translate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
@@ -28,7 +29,7 @@ from llama_index.core.vector_stores.utils import (
     node_to_metadata_dict,
 )
 
-from uec_rag.adapters.other_retrievers import note
+from uec_rag.adapters.other_retrievers import Converted, note
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.text import QUESTION_KEYS, questions_in
@@ -62,6 +63,17 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
         [node.node_id for node in copies],
         [node_to_metadata_dict(node) for node in copies],
     )
+
+
+def passages_again(nodes: Sequence[BaseNode], converted: Converted) -> list[Passage]:
+    """Convert nodes that may have been converted before; of each, the id may occur twice."""
+    keys = [(type(node), node.node_id) for node in nodes]
+    ways = (partial(_passage_of, node) for node in nodes)
+    return [*map(converted.of, keys, map(vars, nodes), ways)]
+
+
+def _passage_of(node: BaseNode) -> Passage:
+    return passages_of([node])[0]
 
 
 def _content(node: BaseNode, hidden: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
 from uec_rag.adapters import indexes
+from uec_rag.adapters.other_retrievers import Converted
 from uec_rag.base.checks import check_documents, check_k, check_type, refuse_unknown
 from uec_rag.base.loops import either, is_own
 from uec_rag.ensemble import UEC
@@ -39,6 +40,7 @@ from uec_rag.llama_index.nodes import (
     in_place_of,
     metadata_filters,
     passage_filter,
+    passages_again,
     passages_of,
     tenant_filter,
     turns,
@@ -361,7 +363,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         }
 
 
-def _search_of(index: VectorStoreIndex, count: int) -> Search:
+def _search_of(index: VectorStoreIndex, count: int, converted: Converted) -> Search:
     """Return the search of an index for `count` candidates, by a question or its vector."""
     store, kind = index.vector_store, type(index.vector_store).__name__
     is_first = is_own(store, BasePydanticVectorStore, "query", "aquery")
@@ -369,7 +371,7 @@ def _search_of(index: VectorStoreIndex, count: int) -> Search:
     def ask(question: QueryType, filters: MetadataFilters | None, limit: int) -> list[Passage]:
         retriever = index.as_retriever(similarity_top_k=limit, filters=filters)
         try:
-            return _passages(retriever, question, awaited_first=is_first)
+            return _passages(retriever, question, converted, awaited_first=is_first)
         except ValidationError:  # of a node without a text
             return [Passage("", "")]
 
@@ -384,13 +386,14 @@ def _search_of(index: VectorStoreIndex, count: int) -> Search:
 
 def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     """Return an index or a retriever as a source of `count` candidates for each question."""
+    converted = Converted()
     if isinstance(index, BaseRetriever):
         name = f"the nodes of {type(index).__name__}"
-        return source_of_retriever(name, lambda question: _passages(index, question))
+        return source_of_retriever(name, lambda question: _passages(index, question, converted))
     store = index.vector_store
     collection = getattr(store, "collection_name", None)
     label = f" {collection!r}" if isinstance(collection, str) else ""
-    kind, find = type(store).__name__, _search_of(index, count)
+    kind, find = type(store).__name__, _search_of(index, count, converted)
     is_first = partial(is_own, store, BasePydanticVectorStore)
 
     def find_by_vector(vector: Sequence[float], filter: Filter | None) -> Sequence[Passage]:
@@ -425,7 +428,7 @@ def _source_of(index: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         f"{count} candidates of {kind}{label}",
         find,
         vectors,
-        lambda ids: passages_of(nodes_of(ids)),
+        lambda ids: passages_again(nodes_of(ids), converted),
         sample,
         find_by_vector if store.is_embedding_query else None,
         embedded=embedded_text,
@@ -471,7 +474,11 @@ def _with_namesakes(retriever: BaseRetriever) -> BaseRetriever:
 
 
 def _passages(
-    retriever: BaseRetriever, question: QueryType, *, awaited_first: bool = False
+    retriever: BaseRetriever,
+    question: QueryType,
+    converted: Converted,
+    *,
+    awaited_first: bool = False,
 ) -> list[Passage]:
     """Return the nodes that a retriever finds, without those that its own filters exclude.
 
@@ -487,4 +494,4 @@ def _passages(
     texts = with_text(pool)
     if not texts:
         return [Passage(node.node_id, "") for node in pool]
-    return [passage for node in texts for passage in passages_of([node])]  # ids may occur twice
+    return passages_again(texts, converted)
