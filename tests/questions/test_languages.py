@@ -7,11 +7,7 @@ import pytest
 
 from tests.helpers import data_of, decide_on, rows_of
 from uec_rag.clarify.readings import Reading
-from uec_rag.clarify.replies import (
-    extract_clarifying_question,
-    extract_labels,
-    find_positions,
-)
+from uec_rag.clarify.replies import extract_clarifying_question, extract_labels, find_positions
 from uec_rag.confidence.decision import Criteria, decide
 from uec_rag.questions.answers import accepts
 from uec_rag.questions.languages import (
@@ -103,10 +99,7 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
     assert language_of(noted) == language
 
 
-@pytest.mark.parametrize(
-    ("language", "reason"),
-    data_of("languages.json"),
-)
+@pytest.mark.parametrize(("language", "reason"), data_of("languages.json"))
 def test_words_of_the_question_are_in_the_quotation_marks_of_the_language(language, reason):
     lacking = ("tar", "zip")
     assert decide_on(0.4, in_corpus=0.6, lacking=lacking, language=language).reason == reason
