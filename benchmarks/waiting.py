@@ -83,9 +83,7 @@ async def measure(seconds: float, fit: FitMode, *, beside: bool) -> list[float]:
     return [others, of_b, answered if beside else float("nan")]
 
 
-def main(
-    seconds: Annotated[float, typer.Option(help="Of a call of A's model.")] = 3.0,
-) -> None:
+def main(seconds: Annotated[float, typer.Option(help="Of a call of A's model.")] = 3.0) -> None:
     """Print what others wait."""
     logging.getLogger("uec_rag").setLevel(logging.ERROR)
     ways: list[tuple[str, FitMode, bool]] = [

@@ -106,9 +106,7 @@ def searches(
     return lambda: [view.search(queries, K) for view, queries in views]
 
 
-def main(
-    passages: Annotated[int, typer.Option(help="How many.")] = 1_000_000,
-) -> None:
+def main(passages: Annotated[int, typer.Option(help="How many.")] = 1_000_000) -> None:
     """Print the table."""
     described, corpus, texts, rows = machine(), Corpus(1), Texts(), []
     kinds = ensembles(corpus, texts)

@@ -33,8 +33,7 @@ def evaluate(
         ),
     ] = None,
     to: Annotated[
-        Path,
-        typer.Option("--out", metavar="OUT", help="Folder for report, figures and results."),
+        Path, typer.Option("--out", metavar="OUT", help="Folder for report, figures and results.")
     ] = Path("paper-report"),
     model: Annotated[list[str] | None, typer.Option(help="Hub name or folder; repeat.")] = None,
     specialist: Annotated[
@@ -49,8 +48,7 @@ def evaluate(
         typer.Option("--set", metavar="SET", help="A set to report; repeat. Default: all known."),
     ] = None,
     fit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SET[:SPLIT]", help="A set to fit on; repeat."),
+        list[str] | None, typer.Option(metavar="SET[:SPLIT]", help="A set to fit on; repeat.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tiny data set of our own, to see that all works.")

@@ -211,11 +211,7 @@ def load_scored_pairs(
 
 
 def load_bitext(
-    folder: str | os.PathLike[str],
-    language: str,
-    split: str = "test",
-    *,
-    limit: int | None = None,
+    folder: str | os.PathLike[str], language: str, split: str = "test", *, limit: int | None = None
 ) -> Bitext:
     """Read the translations from one language; arguments and errors as `load_scored_pairs`."""
     rows = _of_split(
@@ -260,9 +256,7 @@ def load_labelled_texts(
             taken.setdefault(str(row["label"]), []).append(row)
         some = [row for rows_ in taken.values() for row in rows_[:per_label]]
     return LabelledTexts(
-        Path(folder).name,
-        [str(row["text"]) for row in some],
-        [str(row["label"]) for row in some],
+        Path(folder).name, [str(row["text"]) for row in some], [str(row["label"]) for row in some]
     )
 
 

@@ -24,13 +24,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.quality.first_week import manuals_of
 from benchmarks.quality.hybrid import fused, reciprocal_ranks, relative_scores
-from benchmarks.quality.shared import (
-    Manuals,
-    fit_calibrator,
-    index_of,
-    relevant_ids,
-    shipped,
-)
+from benchmarks.quality.shared import Manuals, fit_calibrator, index_of, relevant_ids, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import SearchResult
 from uec_rag.confidence.model import JUDGED

@@ -20,14 +20,7 @@ from typing import Any, NamedTuple
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.golden import KINDS, named
 from benchmarks.quality.logic import corpora_of
-from benchmarks.quality.shared import (
-    TABLES,
-    index_of,
-    numbered,
-    read_tables,
-    relevant_ids,
-    shipped,
-)
+from benchmarks.quality.shared import TABLES, index_of, numbered, read_tables, relevant_ids, shipped
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.questions.query import turns_of

@@ -74,10 +74,7 @@ def has_name(passage: Passage, name: str) -> bool:
 def main(folder: Manuals) -> None:
     """Print how often each kind of text is first, and write what that says."""
     manuals = {name: passages_in(folder, name) for name in FURTHER}
-    learned = {
-        "unnamed": names(manuals, "page.html"),
-        "outside": names(manuals, "{}/page.html"),
-    }
+    learned = {"unnamed": names(manuals, "page.html"), "outside": names(manuals, "{}/page.html")}
     rows = [[kind, f"{r:.4f}", f"{w:.4f}", f"{log:+.2f}"] for kind, (r, w, log) in learned.items()]
     print_table("First hits", ["kind", "right", "wrong", "log ratio"], rows)
     ratios = {kind: round(-log, 2) for kind, (_, _, log) in learned.items()}

@@ -29,9 +29,7 @@ from uec_rag.documents import passages_of, read_folder
 PRESETS = ("multilingual", "english")
 
 
-def main(
-    folder: Annotated[Path, typer.Argument(help="With a folder for each language.")],
-) -> None:
+def main(folder: Annotated[Path, typer.Argument(help="With a folder for each language.")]) -> None:
     """Print the share right by language and kind of question, with both presets."""
     rows, table = read_tables("languages"), []
     for name in dict.fromkeys(row["documents"] for row in rows):

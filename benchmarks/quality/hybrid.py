@@ -25,16 +25,7 @@ import typer
 
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.paper.metrics import mean_ndcg
-from benchmarks.quality.shared import (
-    FITTED_ON,
-    SETS,
-    Data,
-    Sets,
-    ask_all,
-    cached,
-    sampled,
-    shipped,
-)
+from benchmarks.quality.shared import FITTED_ON, SETS, Data, Sets, ask_all, cached, sampled, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.encoders import load_encoder

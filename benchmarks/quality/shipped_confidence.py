@@ -206,10 +206,7 @@ def chosen_questions(collection: Collection, most: int) -> list[str]:
 
 
 def strange_questions(
-    collections: Sequence[Collection],
-    place: int,
-    most: int,
-    domains: Mapping[str, str] = DOMAINS,
+    collections: Sequence[Collection], place: int, most: int, domains: Mapping[str, str] = DOMAINS
 ) -> list[str]:
     """Questions of collections of other domains than that of the one at a place."""
     strange = [

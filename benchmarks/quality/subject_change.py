@@ -37,10 +37,7 @@ from uec_rag.retrieval.results import Result
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
-REPLIES = {
-    "title": "{}",
-    "in a sentence": "It is about {} that I ask.",
-}
+REPLIES = {"title": "{}", "in a sentence": "It is about {} that I ask."}
 _QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
 _OF_ARTICLE = 5  # consecutive passages of XQuAD
 

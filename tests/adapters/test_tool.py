@@ -9,10 +9,7 @@ from uec_rag.questions.languages import TRANSLATIONS
 HITS = [("Cats purr.", {"source": "cats.md"})]
 
 
-@pytest.mark.parametrize(
-    ("action", "code", "told"),
-    data_of("tool.json"),
-)
+@pytest.mark.parametrize(("action", "code", "told"), data_of("tool.json"))
 def test_passages_are_to_be_answered_from_read_with_care_or_left(action, code, told):
     assert told in what_to_do(action, code)
     reply = tool_reply(action, code, "a reason", [], HITS)

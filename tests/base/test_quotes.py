@@ -12,10 +12,7 @@ TEXT = "Fees\n\nA copy costs\n\u201cfive\u201d euros, unless it\u2019s a version
 TEXT += "\u8d39\u7528\n\u4e94\u5143\u3002"
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    data_of("quotes.json"),
-)
+@pytest.mark.parametrize(("text", "found"), data_of("quotes.json"))
 def test_a_quotation_is_found_white_space_and_quotation_marks_apart(text, found):
     for passage in (TEXT, Passage("a", TEXT), SimpleNamespace(page_content=TEXT)):
         place = quoted(text, passage)

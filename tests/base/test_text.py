@@ -38,10 +38,7 @@ def test_a_passage_opens_with_the_first_words_of_its_text():
     assert About.from_passage({}, "?!").opening.strip() == ""
 
 
-@pytest.mark.parametrize(
-    ("title", "shown"),
-    data_of("text.json"),
-)
+@pytest.mark.parametrize(("title", "shown"), data_of("text.json"))
 def test_a_title_is_what_a_site_shows(title, shown):
     assert first_value({"title": title}, TITLE_KEYS) == shown
 

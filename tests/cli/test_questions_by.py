@@ -140,8 +140,7 @@ def test_a_kill_loses_nothing_that_was_kept(service, folder, tmp_path, run):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [("nobody:nothing", "init_chat_model"), ("openai:scripted", "api_key")],
+    ("name", "message"), [("nobody:nothing", "init_chat_model"), ("openai:scripted", "api_key")]
 )
 def test_a_model_that_cannot_be_made_is_told_in_a_line(
     name, message, folder, tmp_path, run, monkeypatch

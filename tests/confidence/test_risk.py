@@ -85,10 +85,7 @@ def test_at_a_risk_of_a_half(count, ties, wrong, delta, expected):
     assert (confidence > found.threshold).sum() == found.answered
 
 
-@pytest.mark.parametrize(
-    ("answered", "wrong", "told"),
-    data_of("risk.json"),
-)
+@pytest.mark.parametrize(("answered", "wrong", "told"), data_of("risk.json"))
 def test_answers_of_which_the_labels_do_not_show_that_half_are_right_are_told(
     answered, wrong, told
 ):
@@ -156,11 +153,7 @@ def test_saved_and_restored(make, size):
 @pytest.mark.parametrize("make", [risk_threshold, conformal_threshold])
 @pytest.mark.parametrize(
     ("score", "labels", "message"),
-    [
-        ([], [], "at least one"),
-        ([0.1, 0.2], [True], "as many labels"),
-        ([np.nan], [True], "NaN"),
-    ],
+    [([], [], "at least one"), ([0.1, 0.2], [True], "as many labels"), ([np.nan], [True], "NaN")],
 )
 def test_bad_input_is_named(make, score, labels, message):
     name = "confidence" if make is risk_threshold else "score"

@@ -16,9 +16,7 @@ from uec_rag.retrieval.search import LOG
 SHOP = data_of("shop.json")["texts"]
 ASKED, ANSWER = "How long is the warranty on lamps?", "The warranty on lamps is two years."
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:This UEC is not fitted",
-    "ignore:encoder. .*Searched without it",
-    "ignore:Fewer than 30",
+    "ignore:This UEC is not fitted", "ignore:encoder. .*Searched without it", "ignore:Fewer than 30"
 )
 
 

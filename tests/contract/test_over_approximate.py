@@ -190,10 +190,7 @@ def test_a_store_that_fails_is_not_asked_time_and_again():
 
 async def test_postgres_in_async_mode_is_awaited():
     store = PGVector(
-        Words(),
-        connection=address("psycopg"),
-        collection_name=uuid.uuid4().hex,
-        async_mode=True,
+        Words(), connection=address("psycopg"), collection_name=uuid.uuid4().hex, async_mode=True
     )
     await store.aadd_texts(
         [*(f"golugo {n}" for n in range(60)), ANSWER], ids=[*map(str, range(61))]

@@ -28,10 +28,7 @@ CODES = {  # canonically equal in Unicode
     "syllable": ("\uac00", "\u1100\u1161"),
     "ideograph": ("\uf900", "\u8c48"),
 }
-LARGE = {
-    "number": (2**60 + 1, str(2**60 + 1)),
-    "negative": (-(2**53) - 1, str(-(2**53) - 1)),
-}
+LARGE = {"number": (2**60 + 1, str(2**60 + 1)), "negative": (-(2**53) - 1, str(-(2**53) - 1))}
 TYPES = {
     "date": (datetime.date(2026, 1, 31), "2026-01-31"),
     "time of a day": (datetime.datetime(2026, 1, 31, 8), "2026-01-31T08:00:00"),

@@ -73,10 +73,7 @@ def test_a_value_that_a_sheet_repeats_in_its_first_rows_is_kept(rows, tmp_path):
 ABOUT = "<h1>Guide</h1><p>" + "Members ask for many things at the desk of the club. " * 3 + "</p>"
 
 
-@pytest.mark.parametrize(
-    ("markup", "texts"),
-    data_of("documents_shown.json"),
-)
+@pytest.mark.parametrize(("markup", "texts"), data_of("documents_shown.json"))
 def test_a_page_is_read_as_it_is_shown(markup, texts, tmp_path):
     (tmp_path / "a.html").write_text(f"<main>{ABOUT}{markup}</main>", encoding="utf-8")
     [document] = read_folder(tmp_path)

@@ -312,7 +312,7 @@ OTHERS = [*LOANS, *SHOPS, "Lunch is at noon.", "Keys are at the desk.", "Refunds
             "What does the taxi cost per kilometre?",
             [f"{side} the city the taxi costs 2 euros a kilometre." for side in SIDES],
             {"Inside the city", "Outside the city"},
-        ),
+        )
     ],
 )
 def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expected):
@@ -322,19 +322,13 @@ def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expecte
     assert {one.title for one in decision.readings} == expected
 
 
-@pytest.mark.parametrize(
-    ("question", "texts"),
-    data_of("evidence_family.json"),
-)
+@pytest.mark.parametrize(("question", "texts"), data_of("evidence_family.json"))
 def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
     index = index_of(UEC(), [*OTHERS, *texts])
     assert index.search([question])[0].decision.action == "answer"
 
 
-@pytest.mark.parametrize(
-    ("question", "texts"),
-    data_of("family.json"),
-)
+@pytest.mark.parametrize(("question", "texts"), data_of("family.json"))
 def test_what_compares_two_that_are_there_gets_both(question, texts):
     index = index_of(
         UEC(),

@@ -114,10 +114,7 @@ def test_another_hit_may_stand_in_at_the_cost_of_its_similarity():
     assert values[3] <= 1
 
 
-@pytest.mark.parametrize(
-    ("question", "text", "has"),
-    data_of("table.json"),
-)
+@pytest.mark.parametrize(("question", "text", "has"), data_of("table.json"))
 def test_a_small_word_with_a_capital_inside_is_a_name_on_both_sides(question, text, has):
     comparison = compare(question, text)
     assert value("names", comparison) == has

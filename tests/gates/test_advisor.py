@@ -39,10 +39,7 @@ YES = Opinion(0.95)
         (Advice("clarify"), Opinion(0.97, unclear=0.97)),
         (True, YES),
         (np.False_, Opinion(1 - 0.95)),
-        (
-            {"verdict": "no", "options": None, "rewrite": None},
-            Opinion(1 - 0.97, unclear=1 - 0.97),
-        ),
+        ({"verdict": "no", "options": None, "rewrite": None}, Opinion(1 - 0.97, unclear=1 - 0.97)),
         ('{"verdict": "answer"}', Opinion(0.97, unclear=1 - 0.97)),
     ],
 )
@@ -306,10 +303,7 @@ def test_the_last_whole_verdict_in_the_reply_of_a_model_is_read(reply, verdict):
     assert (advice and advice.verdict) == verdict
 
 
-@pytest.mark.parametrize(
-    ("begin", "end"),
-    data_of("advisor.json"),
-)
+@pytest.mark.parametrize(("begin", "end"), data_of("advisor.json"))
 @pytest.mark.parametrize("thought", ["", 'Passage 3 has it: {"verdict": "no"}? ', "{Hm. " * 9000])
 def test_what_a_model_thinks_before_its_verdict_is_none(begin, end, thought):
     told = f'{begin}{thought}{end}So:\n```json\n{{"verdict": "clarify"}}\n```\nThat is all.'

@@ -116,10 +116,7 @@ def test_a_yes_that_is_no_probability_counts_as_not_given(answer, why):
     assert (opinion.contains, opinion.passage) == (pytest.approx(0.95), 1)  # the others stand
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    data_of("opinion.json"),
-)
+@pytest.mark.parametrize(("changed", "why"), data_of("opinion.json"))
 def test_a_choice_that_was_not_offered_or_does_not_add_up_counts_as_not_given(changed, why):
     opinion = read_answers(answers(passage=CHOICE | changed), CASE)
     assert opinion.missing == (f"passage ({why})",)

@@ -14,10 +14,7 @@ from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECRetriev
 
 TEXTS = data_of("chat_memory.json")
 TURNS = ["Who paints the bicycle shed?", "And how long does it take?"]
-ENGINES = [
-    (ContextChatEngine, {}),
-    (CondensePlusContextChatEngine, {"skip_condense": True}),
-]
+ENGINES = [(ContextChatEngine, {}), (CondensePlusContextChatEngine, {"skip_condense": True})]
 LLM = MockLLM(max_tokens=3)
 
 

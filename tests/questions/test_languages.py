@@ -103,10 +103,7 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
     assert language_of(noted) == language
 
 
-@pytest.mark.parametrize(
-    ("language", "reason"),
-    data_of("languages.json"),
-)
+@pytest.mark.parametrize(("language", "reason"), data_of("languages.json"))
 def test_words_of_the_question_are_in_the_quotation_marks_of_the_language(language, reason):
     lacking = ("tar", "zip")
     assert decide_on(0.4, in_corpus=0.6, lacking=lacking, language=language).reason == reason

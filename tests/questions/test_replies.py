@@ -94,10 +94,7 @@ def test_what_is_no_chosen_reading_is_refused(within, error, message):
         chosen_ids(within)
 
 
-@pytest.mark.parametrize(
-    ("reply", "places"),
-    data_of("replies.json"),
-)
+@pytest.mark.parametrize(("reply", "places"), data_of("replies.json"))
 def test_a_reply_of_a_messenger_chooses_as_one_in_words(reply, places):
     assert find_positions(reply, ["ferry", "tram", "bus"]) == places
 

@@ -53,10 +53,7 @@ def test_what_is_around_a_question_in_a_chat_or_a_mail_does_not_ask(message):
     assert unwrapped(message) == PLAIN
 
 
-@pytest.mark.parametrize(
-    "message",
-    data_of("user_messages.json"),
-)
+@pytest.mark.parametrize("message", data_of("user_messages.json"))
 def test_what_asks_stays(message):
     assert unwrapped(message) == message
 

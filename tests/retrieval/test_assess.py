@@ -95,10 +95,7 @@ def forms(titles):
 
 @pytest.mark.parametrize(
     ("corpus", "labels"),
-    [
-        (LOANS, {"laptop", "camera", "projector"}),
-        (COURSES, {"beginners", "adults"}),
-    ],
+    [(LOANS, {"laptop", "camera", "projector"}), (COURSES, {"beginners", "adults"})],
 )
 def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus, labels):
     question, titles, texts = corpus

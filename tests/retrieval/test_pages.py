@@ -18,10 +18,7 @@ def index():
     return index_of(UEC(), TEXTS, metadatas=[*ours, *theirs])
 
 
-@pytest.mark.parametrize(
-    ("asked", "first"),
-    data_of("pages.json"),
-)
+@pytest.mark.parametrize(("asked", "first"), data_of("pages.json"))
 def test_the_page_that_a_question_names_is_first(index, asked, first):
     [result] = index.search([asked], 4)
     assert {*result.ids[: len(first)]} == {*first}

@@ -167,10 +167,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize(
-    "question",
-    ROWS["what is compared"],
-)
+@pytest.mark.parametrize("question", ROWS["what is compared"])
 def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, question):
     for name in ("Birch", "Cedar"):
         [found] = plans.search([question.format(name)])
@@ -229,10 +226,7 @@ def halves(question):
     return tuple(one.text for one in asked if one.role == "half" and one.prior == 1)
 
 
-@pytest.mark.parametrize(
-    ("question", "parts"),
-    ROWS["a question that"],
-)
+@pytest.mark.parametrize(("question", "parts"), ROWS["a question that"])
 def test_a_question_that_follows_another_or_keywords_is_a_part(question, parts):
     assert halves(question) == tuple(parts)
 
@@ -268,10 +262,7 @@ def test_the_surer_half_leaves_hits_to_the_other(uec):
     assert {passage.text for passage in found.passages} - {sure} <= {*fees}
 
 
-@pytest.mark.parametrize(
-    "question",
-    ROWS["a part is"],
-)
+@pytest.mark.parametrize("question", ROWS["a part is"])
 def test_a_part_is_never_invented(question):
     assert halves(question) == ()
 

@@ -24,10 +24,7 @@ def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
     assert all(decision.searched_as in decision.reason for decision in corrected)
 
 
-@pytest.mark.parametrize(
-    "question",
-    ROWS["names numbers and"],
-)
+@pytest.mark.parametrize("question", ROWS["names numbers and"])
 def test_names_numbers_and_codes_are_not_corrected(shop, question):
     assert shop.search([question])[0].decision.searched_as == ""
 

@@ -16,10 +16,7 @@ def town(uec):
     return index_of(uec, TOWN)
 
 
-@pytest.mark.parametrize(
-    ("question", "place"),
-    ROWS["what is asked"],
-)
+@pytest.mark.parametrize(("question", "place"), ROWS["what is asked"])
 def test_what_is_asked_in_another_form_is_answered(town, question, place):
     result = town.search([question])[0]
     assert result.decision.action == "answer"
@@ -28,8 +25,7 @@ def test_what_is_asked_in_another_form_is_answered(town, question, place):
 
 
 @pytest.mark.parametrize(
-    ("question", "lacking"),
-    [("What leaves at 09:45?", "09:45"), ("What is closed in Nov?", "Nov")],
+    ("question", "lacking"), [("What leaves at 09:45?", "09:45"), ("What is closed in Nov?", "Nov")]
 )
 def test_another_value_is_not(town, question, lacking):
     decision = town.search([question])[0].decision
@@ -47,10 +43,7 @@ FERRIES = [("Aland", "05:50"), ("Oban", "8:20"), ("Skye", "17:35"), ("Mull", "22
 HOUSE = ROWS["house"]
 
 
-@pytest.mark.parametrize(
-    ("question", "place", "searched_as"),
-    ROWS["umlauts and their"],
-)
+@pytest.mark.parametrize(("question", "place", "searched_as"), ROWS["umlauts and their"])
 def test_umlauts_and_their_transcriptions_are_one_word(question, place, searched_as):
     result = index_of(UEC("multilingual"), HOUSE).search([question])[0]
     assert (result.decision.action, result.passages[0].text) == ("answer", HOUSE[place])

@@ -16,16 +16,8 @@ from benchmarks.paper.analyses import (
     theorems,
     variations,
 )
-from benchmarks.paper.analyses.base import (
-    Analysis,
-    Result,
-    has_collections,
-    has_proxy,
-    searched,
-)
-from benchmarks.paper.analyses.base import (
-    subset as subset,
-)
+from benchmarks.paper.analyses.base import Analysis, Result, has_collections, has_proxy, searched
+from benchmarks.paper.analyses.base import subset as subset
 from benchmarks.paper.plan import LANGUAGES, MAIN, Group
 from benchmarks.paper.results import Json, folded, paper_table
 

@@ -282,10 +282,7 @@ def _line(
 
 def measure_probabilities(p: NDArray[np.float64], labels: NDArray[np.floating]) -> dict[str, float]:
     """Accuracy and expected calibration error of P(answer) against labels, shape (n,) each."""
-    return {
-        "accuracy": float(((p > 0.5) == (labels > 0.5)).mean()),
-        "ece": _ece(p, labels),
-    }
+    return {"accuracy": float(((p > 0.5) == (labels > 0.5)).mean()), "ece": _ece(p, labels)}
 
 
 def error_auroc(

@@ -17,10 +17,7 @@ def run_fit(groups: Sequence[Group]) -> Json:
     """Collect the reports of fitting."""
     fitted = {group.name: group.lineup.fitted() for group in groups}
     return {
-        name: {
-            "structure": uec.fitted.options.structure,
-            **asdict(uec.report),
-        }
+        name: {"structure": uec.fitted.options.structure, **asdict(uec.report)}
         for name, uec in fitted.items()
         if uec.report
     }

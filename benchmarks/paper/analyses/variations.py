@@ -52,8 +52,7 @@ def section_ablation(result: Result, path: Path) -> Iterator[str]:
         '"- confidence" abstains by the top score, and so do the rows below it.'
     )
     yield markdown(
-        ["", *METRICS.values()],
-        [[row["name"], *quality(row)] for row in result["rows"]],
+        ["", *METRICS.values()], [[row["name"], *quality(row)] for row in result["rows"]]
     )
 
 
@@ -92,8 +91,5 @@ def section_sensitivity(result: Result, path: Path) -> Iterator[str]:
         own = path.with_name(f"{path.stem}_{knob}.png")
         series = {label: [number(row[metric]) for row in rows] for metric, label in METRICS.items()}
         plots.curves(own, x, series, (knob, ""))
-        yield markdown(
-            [knob, *METRICS.values()],
-            [[row["name"], *quality(row)] for row in rows],
-        )
+        yield markdown([knob, *METRICS.values()], [[row["name"], *quality(row)] for row in rows])
         yield image(f"sensitivity to {knob}", own)
