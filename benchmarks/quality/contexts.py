@@ -3,7 +3,7 @@
 Documents are manuals (`golden`), statements (questions/statements.json), and, of DATA, `absent`,
 `logic` and `handbooks`. A context is a small set that was made so that some rule can fire: variants
 of products, people, two questions in one, follow-ups to another thing, numbers in words, steps,
-headings apart from what is below them, manuals in the folders of one index.
+headings apart from what is below them, questions in messages, manuals in the folders of one index.
 """
 
 from __future__ import annotations
@@ -210,6 +210,15 @@ def elements(uec: UEC, path: Path, rows: Sequence[dict[str, Any]]) -> Iterator[A
             yield Asked("elements", path.name, index, row["q"], action, right)
 
 
+def messages(asked: Sequence[Asked]) -> Iterator[Asked]:
+    """Questions within messages, as people write them (questions/messages.json)."""
+    frames = cycle(_read(TABLES / "messages.json"))
+    for row, frame in zip(asked, frames, strict=False):
+        lower = row.question[:1].lower() + row.question[1:]
+        message = frame.format(question=row.question, lower=lower)
+        yield row._replace(set="messages", question=message)
+
+
 def _joined(head: str, tail: str) -> str:
     return f"{head.rstrip('?')} and {tail[:1].lower()}{tail[1:]}"
 
@@ -325,6 +334,8 @@ def every(data: Path, folder: Path | None = None) -> list[Asked]:
         asked += set_(uec, data)
     for context in (variants, people, follow_ups, steps, unfitted):
         asked += context(uec)
+    whole = [row for row in asked if row.question.endswith("?") and not row.before]
+    asked += messages([row for row in whole if row.set in ("handbooks", "statements")])
     return [*asked, *manuals(uec, folder)] if folder else asked
 
 
