@@ -60,12 +60,7 @@ def test_an_id_is_that_of_the_heading_and_stays_if_sections_are_added_above(tmp_
 
 @pytest.mark.parametrize(
     ("sections", "expected"),
-    [
-        ([("Step", "x"), ("Step 2", "x"), ("Step", "x")], ["step", "step-2", "step-3"]),
-        ([("", "x", 3), ("", "x", 3), ("", "x", 4)], ["page-3", "page-3-2", "page-4"]),
-        ([("Größe & Preis", "x"), ("数量", "x")], ["größe-preis", "数量"]),
-        ([("हिन्दी", "x"), ("हिन्दू", "x")], ["हिन्दी", "हिन्दू"]),
-    ],
+    data_of("documents_passages.json"),
 )
 def test_ids_of_a_document_are_distinct_and_readable(sections, expected):
     passages = passages_of([document(*sections)])

@@ -181,12 +181,7 @@ def test_what_is_wrong_with_a_log_is_said(tmp_path, text, message):
 
 @pytest.mark.parametrize(
     "failed",
-    [
-        {"question": "c", "answer": None, "error": "RateLimitError: slow down"},
-        {"question": "c", "response": "", "exception": "TimeoutError()"},
-        {"inputs": {"question": "c"}, "outputs": None, "error": None},
-        {"inputs": {"question": "c"}, "status": "error", "outputs": {}},
-    ],
+    data_of("runs.json"),
 )
 def test_runs_that_failed_are_counted_and_left_out(tmp_path, failed):
     rows = [ANSWER, ANSWER | {"question": "d", "error": ""}, failed, failed]

@@ -40,13 +40,7 @@ def test_a_question_after_instructions_is_answered_as_without_them(shop, times):
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "What is the capital of France?",
-        "Who wrote Hamlet?",
-        "How high is Mount Everest?",
-        "Is Monday a holiday in Spain?",
-        "How much is lunch in Tokyo?",
-    ],
+    ROWS["a question about the"],
 )
 @pytest.mark.parametrize("corpus", ["shop", "notes", "plans"])
 def test_a_question_about_the_world_is_refused_and_no_section_is_close(corpus, question, request):
