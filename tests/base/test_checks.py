@@ -33,10 +33,7 @@ def test_a_number_of_numpy_is_one(value):
     assert checks.check_share(value, "share", "a number from 0 to 1") == value
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "cleaned"),
-    data_of("checks.json"),
-)
+@pytest.mark.parametrize(("text", "line", "cleaned"), data_of("checks.json"))
 def test_control_characters_are_shown_or_left_out(text, line, cleaned):
     assert (checks.one_line(text), checks.clean_line(text)) == (line, cleaned)
 

@@ -117,10 +117,7 @@ def test_passages_without_a_question_are_refused():
         estimate_rates(index_of(UEC(["bm25"]), []))
 
 
-@pytest.mark.parametrize(
-    ("text", "others"),
-    data_of("rates.json"),
-)
+@pytest.mark.parametrize(("text", "others"), data_of("rates.json"))
 def test_a_number_of_any_script_and_shape_is_changed(text, others):
     rates = estimate_rates(index_of(UEC(["bm25"]), [text, *others]))
     assert rates["changed"]["questions"] == 1

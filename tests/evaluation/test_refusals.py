@@ -35,10 +35,7 @@ def test_what_was_refused_is_grouped_by_words_and_sections(tmp_path):
     assert [(group["section"], group["count"]) for group in told["sections"]] == [("Fees", 1)]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    data_of("refusals.json"),
-)
+@pytest.mark.parametrize("fields", data_of("refusals.json"))
 def test_the_fields_of_logs_and_of_metadata_are_read(tmp_path, fields):
     told = read(tmp_path, [{"question": "Is there a pool?", "decision": "abstain"} | fields])
     assert [group["word"] for group in told["words"]] == ["pool"]

@@ -151,8 +151,7 @@ def test_to_ask_which_is_meant_helps_unless_another_thing_is_named(question, is_
 
 
 @pytest.mark.parametrize(
-    ("word", "other", "resembles"),
-    HELD["initials abbreviations and spellings"],
+    ("word", "other", "resembles"), HELD["initials abbreviations and spellings"]
 )
 def test_initials_abbreviations_and_spellings_resemble_a_word(word, other, resembles):
     texts = [f"The value of {name} is high." for name in (other, "Quartz", "Willow")]

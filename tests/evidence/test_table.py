@@ -87,10 +87,7 @@ def test_what_is_spelled_or_carried_is_not_lacking(change):
     assert value("lacks_word", compare(phrasing, "Ada opens the shop.")) == 0
 
 
-@pytest.mark.parametrize(
-    ("question", "lacks"),
-    ROWS["a hit is outside"],
-)
+@pytest.mark.parametrize(("question", "lacks"), ROWS["a hit is outside"])
 def test_a_hit_is_outside_of_the_folder_that_a_question_says_whole(question, lacks):
     sources = [f"guide/{name}/start.md" for name in ("restic", "borg", "Web clipper")]
     comparison = compare(question, *["It starts."] * 3, sources=sources, logits=[9, 0, 0])

@@ -159,10 +159,7 @@ def test_what_overlapping_passages_say_apart_is_asked_back_about():
 
 
 @pytest.mark.parametrize("key", ["title", "document_title"])
-@pytest.mark.parametrize(
-    "titles",
-    ROWS["what stands for no"],
-)
+@pytest.mark.parametrize("titles", ROWS["what stands for no"])
 def test_what_stands_for_no_title_is_none(titles, key):
     question, _, texts = LOANS
     pairs = enumerate(titles)
