@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.helpers import data_of
 from uec_rag.base import checks
 
 
@@ -32,16 +33,7 @@ def test_a_number_of_numpy_is_one(value):
     assert checks.check_share(value, "share", "a number from 0 to 1") == value
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "cleaned"),
-    [
-        ("a\r\nb\tc", "a b c", "a b c"),
-        ("\x1b]0;title\x07a", "\\x1b]0;title\\x07a", "a"),
-        ("\x9b31mred\x1b[0m", "\\x9b31mred\\x1b[0m", "red"),
-        ("safe\u202egnp.exe", "safe\\u202egnp.exe", "safegnp.exe"),
-        ("é 中 😀", "é 中 😀", "é 中 😀"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "cleaned"), data_of("checks.json"))
 def test_control_characters_are_shown_or_left_out(text, line, cleaned):
     assert (checks.one_line(text), checks.clean_line(text)) == (line, cleaned)
 

@@ -21,7 +21,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from tests.helpers import VAGUE, decide_on, namesakes
+from tests.helpers import VAGUE, data_of, decide_on, namesakes
 from uec_rag import UEC, Advice, Gate
 from uec_rag.gates.decision_models import Case
 from uec_rag.gates.opinion import apply_opinion
@@ -38,13 +38,7 @@ WAYS = {
     "checkpoint": lambda value: CHECKPOINT.loads_typed(CHECKPOINT.dumps_typed(value)),
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
 }
-LOANS = [
-    "The car loan lasts five years. Its interest is fixed.",
-    "The boat loan lasts seven years.",
-    "The home loan lasts thirty years.",
-    "The student loan lasts ten years.",
-    "Apply at the counter with a passport.",
-]
+LOANS = data_of("decision_in_json.json")
 SOURCES = [{"source": f"{name}.txt"} for name in ("car", "boat", "home", "student", "apply")]
 QUESTIONS = ["How long does the loan last?", "How long does the boat loan last?", VAGUE, "Hamlet?"]
 GATES = [Gate(0.5), Gate(0.01), Gate(0.99), Gate(0.5, advisor=lambda *_: Advice("clarify"))]

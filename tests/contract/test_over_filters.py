@@ -244,13 +244,7 @@ def test_a_filter_finds_over_any_store_what_it_finds_in_ours(name, tmp_path):
     assert not failed
 
 
-REFUSED = {
-    "FaissVectorStore": {"word": "ab"},
-    "SimpleVectorStore": {"$or": [{"word": "ab"}, {"$and": [{"word": "b"}, {"whole": 3}]}]},
-    "PGVector": {"Header 1": "part 2"},
-    "Chroma": {"whole": {"$in": [5, "6"]}},
-    "PGVectorStore": {"word": {"$in": ["O'Brien"]}},
-}
+REFUSED = ROWS["refused"]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -267,15 +261,7 @@ def test_that_a_store_refuses_a_filter_is_said_once_with_the_numbers(name, tmp_p
     assert not [one for one in said[1] if one.startswith("filter by ")]
 
 
-@pytest.mark.parametrize(
-    ("name", "missing"),
-    [
-        ("ChromaVectorStore", None),
-        ("FAISS with an IVF index", "(RuntimeError: "),
-        ("Qdrant with whole ids", None),
-        ("Qdrant", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "missing"), ROWS["texts whose vector"])
 def test_texts_whose_vector_a_store_does_not_give_are_encoded_and_this_is_said_once(
     name, missing, tmp_path
 ):

@@ -3,15 +3,11 @@
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from tests.helpers import data_of
 from uec_rag.langchain import UECEmbeddings, UECGate, UECRetriever
 
 PRODUCTS = ("Borg", "Syncthing", "Traefik")
-SAID = {
-    "install": "To install {0}, download the package of {0} and run the installer.",
-    "logs": "{0} writes its logs to /var/log. Set the level of the logs of {0} to debug.",
-    "upgrade": "To upgrade {0} to a new version, stop {0} and replace its program.",
-    "ports": "{0} listens on one port. The port of {0} is set in its configuration.",
-}
+SAID = data_of("products.json")
 OWN = {
     "Borg": "Borg removes duplicates: every chunk of a backup is stored once in the archive.",
     "Syncthing": "Syncthing shares a folder between devices, which exchange their device ids.",

@@ -40,13 +40,10 @@ from uec_rag.documents.document import Document, Section, cut
 from uec_rag.documents.passages import passages_of
 from uec_rag.documents.readers import read_content
 
-NAMES = {
-    "a": "http://schemas.openxmlformats.org/drawingml/2006/main",
-    "a14": "http://schemas.microsoft.com/office/drawing/2010/main",
-    "c": "http://schemas.openxmlformats.org/drawingml/2006/chart",
-    "m": "http://schemas.openxmlformats.org/officeDocument/2006/math",
-    "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
-}
+HELD = data_of("formats.json")
+
+
+NAMES = HELD["names"]
 ITALIC = "\N{MATHEMATICAL ITALIC SMALL A}\N{MATHEMATICAL ITALIC SMALL B}"
 SPACES = " ".join(f'xmlns:{name}="{space}"' for name, space in NAMES.items())
 
@@ -492,7 +489,7 @@ RTF = (
 )
 
 
-@pytest.mark.parametrize(("first", "second", "names"), data_of("formats.json"))
+@pytest.mark.parametrize(("first", "second", "names"), HELD["headings of rtf are"])
 def test_headings_of_rtf_are_headings_though_they_are_in_a_list(first, second, names):
     text = rf"\pard\plain {first}{{Fees}}\par\pard\plain\s0 Five.\par\pard\plain {second}Kids\par"
     title, sections = read("a.rtf", RTF % (text + r"\pard\plain\s0 None.\par"))

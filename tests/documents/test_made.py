@@ -78,15 +78,7 @@ def test_pandoc_has_a_limit_of_time_and_of_memory(monkeypatch, limit, value, sai
         read_content("a.org", b"* Fees\n\nBooks cost /five/ euros.\n\n" * 10_000)
 
 
-@pytest.mark.parametrize(
-    ("name", "source"),
-    [
-        ("a.adoc", "Five euros.\n\ninclude::secret.txt[]\n"),
-        ("a.tex", "Five euros.\n\n\\input{secret.txt}\n"),
-        ("a.org", 'Five euros.\n\n#+INCLUDE: "secret.txt"\n'),
-        ("a.rst", "Five euros.\n\n.. include:: secret.txt\n"),
-    ],
-)
+@pytest.mark.parametrize(("name", "source"), data_of("documents_made.json"))
 def test_no_other_file_is_opened_and_that_is_told(tmp_path, monkeypatch, name, source):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()

@@ -58,15 +58,7 @@ def test_an_id_is_that_of_the_heading_and_stays_if_sections_are_added_above(tmp_
     assert ids(f"Before.\n{server}\n## ***\n\nStars.\n") == [*old[:3], "1"]
 
 
-@pytest.mark.parametrize(
-    ("sections", "expected"),
-    [
-        ([("Step", "x"), ("Step 2", "x"), ("Step", "x")], ["step", "step-2", "step-3"]),
-        ([("", "x", 3), ("", "x", 3), ("", "x", 4)], ["page-3", "page-3-2", "page-4"]),
-        ([("Größe & Preis", "x"), ("数量", "x")], ["größe-preis", "数量"]),
-        ([("हिन्दी", "x"), ("हिन्दू", "x")], ["हिन्दी", "हिन्दू"]),
-    ],
-)
+@pytest.mark.parametrize(("sections", "expected"), data_of("documents_passages.json"))
 def test_ids_of_a_document_are_distinct_and_readable(sections, expected):
     passages = passages_of([document(*sections)])
     assert [passage.id for passage in passages] == [f"a.md#{one}" for one in expected]

@@ -262,15 +262,7 @@ def test_as_projection_the_features_are_the_embedding(tiny, texts, options):
     np.testing.assert_allclose(encoded.embedding, unit(model.encode(texts)), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"pooling": "max"},
-        {"dense": {"out_features": 6}},
-        {"pooling": ("cls", "mean")},
-        {"truncate_dim": 5},
-    ],
-)
+@pytest.mark.parametrize("options", data_of("sentence_transformer.json"))
 def test_where_the_formula_would_not_hold_the_projection_is_taken(tiny, options):
     with pytest.warns(UserWarning, match="has no accessible feed-forward layer"):
         encoder = SentenceTransformerEncoder(tiny(**options), last_layer="ffn")

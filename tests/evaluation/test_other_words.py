@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC
 from uec_rag.cli import app
 from uec_rag.evaluation.evaluate import evaluate
@@ -11,12 +11,10 @@ from uec_rag.evaluation.rates import estimate_rates
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.qdrant import QdrantStore
 
-TOPICS = {
-    "visitors": ("Overnight visitors register at the lodge.", "may my girlfriend sleep over"),
-    "rent": ("The rent is due on the first day of a month.", "when must I pay for my room"),
-    "keys": ("A lost key is replaced for a fee.", "I am locked out, what now"),
-    "laundry": ("The washing machines take coins.", "where can I clean my clothes"),
-}
+ROWS = data_of("other_words.json")
+
+
+TOPICS = ROWS["topics"]
 FILLERS = [f"Rooms on floor {number} have beds by the window." for number in range(9)]
 NAMES = ["stuff and things", "this and that"]
 
@@ -64,15 +62,7 @@ def test_an_engine_is_not_copied():
     assert with_passages(index_of(index.uec, ["a", "b"], store=engine), []) is None
 
 
-@pytest.mark.parametrize(
-    ("question", "is_so"),
-    [
-        ("may my cat stay", True),
-        ("Are animals welcome?", False),
-        ("Are beasts welcome in each chamber?", True),
-        ("what is it", False),  # which has no content
-    ],
-)
+@pytest.mark.parametrize(("question", "is_so"), ROWS["a question is"])
 def test_a_question_is_in_other_words_if_the_text_lacks_most_of_its_content(question, is_so):
     pets = Passage("pets", "Animals are welcome in all rooms.", {"questions": ["may my cat stay"]})
     assert is_in_other_words(question, [pets]) == is_so

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC, Gate
 from uec_rag.evaluation.rates import estimate_rates
 
@@ -117,16 +117,7 @@ def test_passages_without_a_question_are_refused():
         estimate_rates(index_of(UEC(["bm25"]), []))
 
 
-@pytest.mark.parametrize(
-    ("text", "others"),
-    [
-        ("Die Miete für Zimmer 12 beträgt 340 Euro im Monat.", ["Die Kaution ist hoch."]),
-        ("La clase de pilates es a las 18:00 en la sala principal.", ["El bar abre tarde."]),
-        ("第3病房的探视时间是下午两点到四点。请在门口登记。", ["医院的食堂在一楼。"]),
-        ("The firmware 3.1.0 fixes the radio of the router.", ["The box has a cable in it."]),
-        ("Dial extension B7 for help with the printer.", ["Dial nothing at night, please."]),
-    ],
-)
+@pytest.mark.parametrize(("text", "others"), data_of("rates.json"))
 def test_a_number_of_any_script_and_shape_is_changed(text, others):
     rates = estimate_rates(index_of(UEC(["bm25"]), [text, *others]))
     assert rates["changed"]["questions"] == 1

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tests.helpers import index_of
+from tests.helpers import data_of, index_of
 from uec_rag import UEC
 from uec_rag.evaluation.evaluate import read_runs
 from uec_rag.evaluation.refusals import group_refusals
@@ -35,15 +35,7 @@ def test_what_was_refused_is_grouped_by_words_and_sections(tmp_path):
     assert [(group["section"], group["count"]) for group in told["sections"]] == [("Fees", 1)]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"lacking": ["pool"], "closest": ["Fees"]},
-        {"uec_search": {"lacking": ["pool"], "closest": [{"title": "Fees", "ids": ["1"]}]}},
-        {"lacking": "pool", "suggestions": [{"title": "Fees", "ids": ["1"]}]},
-        {"outputs": {"lacking": ["pool"], "closest": "Fees"}},
-    ],
-)
+@pytest.mark.parametrize("fields", data_of("refusals.json"))
 def test_the_fields_of_logs_and_of_metadata_are_read(tmp_path, fields):
     told = read(tmp_path, [{"question": "Is there a pool?", "decision": "abstain"} | fields])
     assert [group["word"] for group in told["words"]] == ["pool"]

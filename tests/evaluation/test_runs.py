@@ -179,15 +179,7 @@ def test_what_is_wrong_with_a_log_is_said(tmp_path, text, message):
         read_runs(written(path, OURS), confidence="sure")
 
 
-@pytest.mark.parametrize(
-    "failed",
-    [
-        {"question": "c", "answer": None, "error": "RateLimitError: slow down"},
-        {"question": "c", "response": "", "exception": "TimeoutError()"},
-        {"inputs": {"question": "c"}, "outputs": None, "error": None},
-        {"inputs": {"question": "c"}, "status": "error", "outputs": {}},
-    ],
-)
+@pytest.mark.parametrize("failed", data_of("runs.json"))
 def test_runs_that_failed_are_counted_and_left_out(tmp_path, failed):
     rows = [ANSWER, ANSWER | {"question": "d", "error": ""}, failed, failed]
     told = measure_runs(read_runs(written(tmp_path / "runs.jsonl", rows)))

@@ -13,6 +13,9 @@ from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
 
+HELD = data_of("family.json")
+
+
 PRICES = {"bed": 420, "lamp": 60, "sofa": 640, "desk": 200, "stool": 30}
 FURNITURE = [f"The {name} costs {price} euros." for name, price in PRICES.items()]
 ROWS = [f"Item: {name}, Price (euros): {price}" for name, price in PRICES.items()]
@@ -148,14 +151,7 @@ def test_to_ask_which_is_meant_helps_unless_another_thing_is_named(question, is_
 
 
 @pytest.mark.parametrize(
-    ("word", "other", "resembles"),
-    [
-        ("HR", "Human Resources", True),
-        ("Jan", "January", True),
-        ("gray", "grey", True),
-        ("Car", "Carp", False),
-        ("methanol", "ethanol", False),
-    ],
+    ("word", "other", "resembles"), HELD["initials abbreviations and spellings"]
 )
 def test_initials_abbreviations_and_spellings_resemble_a_word(word, other, resembles):
     texts = [f"The value of {name} is high." for name in (other, "Quartz", "Willow")]
@@ -322,13 +318,13 @@ def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expecte
     assert {one.title for one in decision.readings} == expected
 
 
-@pytest.mark.parametrize(("question", "texts"), data_of("evidence_family.json"))
+@pytest.mark.parametrize(("question", "texts"), HELD["statements about one thing"])
 def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
     index = index_of(UEC(), [*OTHERS, *texts])
     assert index.search([question])[0].decision.action == "answer"
 
 
-@pytest.mark.parametrize(("question", "texts"), data_of("family.json"))
+@pytest.mark.parametrize(("question", "texts"), HELD["what compares two that"])
 def test_what_compares_two_that_are_there_gets_both(question, texts):
     index = index_of(
         UEC(),

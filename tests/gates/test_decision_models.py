@@ -16,8 +16,12 @@ from langchain_typesafe import TypeSafeClassifier
 from pydantic import PrivateAttr
 
 from tests.decision_server import KEY, serving
+from tests.helpers import data_of
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.gates.decision_models import Case, SystemOne, decision_model, read_answers
+
+ROWS = data_of("decision_models.json")
+
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 
@@ -120,15 +124,7 @@ def test_a_second_try_follows_an_overload_an_error_or_a_timeout(server, status):
     assert len(server.keys) == 2
 
 
-@pytest.mark.parametrize(
-    ("plan", "error", "tries"),
-    [
-        ([500, 503], "the status 503", 2),
-        ([422], "the status 422", 1),
-        ([401], "the status 401", 1),
-        ([0.6, 0.6], "no answer within 0.4 seconds", 2),
-    ],
-)
+@pytest.mark.parametrize(("plan", "error", "tries"), ROWS["it fails with"])
 def test_it_fails_with_what_the_server_said(server, plan, error, tries):
     server.plan[:] = plan
     with pytest.raises((ConnectionError, TimeoutError), match=error):
@@ -171,16 +167,7 @@ def test_it_is_pickled_without_a_key_only():
         pickle.dumps(replace(model, api_key=KEY))
 
 
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("http://localhost:11434", "http://localhost:11434/v1/systemone"),
-        ("http://localhost:11434/", "http://localhost:11434/v1/systemone"),
-        ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/systemone"),
-        ("https://a.example/inference/v1/systemone", "https://a.example/inference/v1/systemone"),
-        ("https://api.openai.com/v1/decisions", "https://api.openai.com/v1/decisions"),
-    ],
-)
+@pytest.mark.parametrize(("url", "address"), ROWS["its address is"])
 def test_its_address_is_the_url_with_the_path_that_it_lacks(url, address):
     assert SystemOne(url, "a").address == address
 

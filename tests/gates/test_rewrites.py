@@ -2,15 +2,14 @@
 
 import pytest
 
+from tests.helpers import data_of
 from uec_rag import UEC, Advice, Gate, Retriever
 from uec_rag.gates.rewrites import changes_subject
 
-RENTALS = [
-    "A kayak is rented out for 12 euros an hour.",
-    "A rowing boat is rented out for 20 euros an hour.",
-    "A surfboard is rented out for 9 euros an hour.",
-    "Life jackets are free, and there is one in every size.",
-]
+ROWS = data_of("rewrites.json")
+
+
+RENTALS = ROWS["rentals"]
 RELEASES = [
     "Release 7 runs on Java 17.",
     "Release 8 runs on Java 21.",
@@ -47,15 +46,7 @@ def test_another_name_or_number_of_the_documents_is_another_subject(texts, quest
     assert not changes_subject(question, f"How is it with {same}?", texts)
 
 
-@pytest.mark.parametrize(
-    ("question", "rewrite"),
-    [
-        ("What must I wear on the water?", "Are there life jackets in every size?"),
-        ("What do I pay for a canoe?", "What is a kayak rented out for?"),  # none has it
-        ("May I take 3 friends in a kayak?", "How many people does a kayak hold?"),
-        ("What is the price of 2 hours in a rowing boat?", "What is a rowing boat rented out for?"),
-    ],
-)
+@pytest.mark.parametrize(("question", "rewrite"), ROWS["other words for"])
 def test_other_words_for_the_same_are_no_other_subject(question, rewrite):
     assert not changes_subject(question, rewrite, RENTALS)
 

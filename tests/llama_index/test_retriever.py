@@ -4,6 +4,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 
+from tests.helpers import data_of
 from uec_rag import UEC
 from uec_rag.llama_index import UECQueryEngine, UECRetriever, UECVectorStore, retriever_tool
 
@@ -109,13 +110,7 @@ PRINTERS = [
     "The printer in the library needs toner from the store room.",
     "The printer beside the lab has toner for colour pages.",
 ]
-WRITTEN = [
-    {"page_label": "4{}"},
-    {"chunk": "{}", "id": "a{}", "hash": "9f{}c3"},
-    {"code": "K-{}7"},
-    {"code": "K-{}7", "file_path": "printers{}.txt", "total_pages": "9"},
-    {"chunk_index": "{}", "doc_hash": "{}e{}"},
-]
+WRITTEN = data_of("retriever.json")
 
 
 @pytest.mark.parametrize("metadata", WRITTEN, ids=str)

@@ -159,15 +159,7 @@ def test_what_overlapping_passages_say_apart_is_asked_back_about():
 
 
 @pytest.mark.parametrize("key", ["title", "document_title"])
-@pytest.mark.parametrize(
-    "titles",
-    [
-        ["Microsoft Word - Document7", "Microsoft Word - doc1.docx", "Untitled-2", "Ohne Titel"],
-        ["N/A", "-", "unknown", "Presentation3"],
-        ["nan", "None", "null", "undefined"],
-        ["3", "12", "104", "7"],
-    ],
-)
+@pytest.mark.parametrize("titles", ROWS["what stands for no"])
 def test_what_stands_for_no_title_is_none(titles, key):
     question, _, texts = LOANS
     pairs = enumerate(titles)

@@ -39,16 +39,7 @@ def test_a_question_after_instructions_is_answered_as_without_them(shop, times):
     assert plain[0] in found[0].decide(1.0).reason
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is the capital of France?",
-        "Who wrote Hamlet?",
-        "How high is Mount Everest?",
-        "Is Monday a holiday in Spain?",
-        "How much is lunch in Tokyo?",
-    ],
-)
+@pytest.mark.parametrize("question", ROWS["a question about the"])
 @pytest.mark.parametrize("corpus", ["shop", "notes", "plans"])
 def test_a_question_about_the_world_is_refused_and_no_section_is_close(corpus, question, request):
     [found] = request.getfixturevalue(corpus).search([question])

@@ -17,6 +17,9 @@ from uec_rag.questions.answers import Turn
 from uec_rag.questions.phrasing import Phrasing, phrasings
 from uec_rag.questions.query import Query, turns_of
 
+ROWS = data_of("query.json")
+
+
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
     "Repairing a fence costs 90 dollars.",
@@ -188,13 +191,7 @@ def test_of_the_answers_those_count_that_ask_one_question_and_what_the_last_one_
     assert (query.history, query.answer) == (asked, "The tenant.")
 
 
-DOORS = [
-    "Doors: The garage is opened by holding the key card to the reader on the left.",
-    "Lost property: Umbrellas, hats and gloves that were left are kept at the desk for a month.",
-    "Key cards: The porter blocks a card that is gone, and makes another one for twenty euros.",
-    "Parking: The garage has room for forty cars. If it is full, park in the street.",
-    "Breakdowns: If a car does not start, the garage next door tows it.",
-]
+DOORS = ROWS["doors"]
 
 
 def test_what_the_last_answer_says_leads_to_what_a_follow_up_means():
@@ -292,7 +289,7 @@ def test_a_question_that_is_repeated_is_not_its_own_context():
     assert Query.parse("How long?", ["Who repairs it?", "how long? "]).turns == ["Who repairs it?"]
 
 
-@pytest.mark.parametrize(("reply", "code", "found"), data_of("query.json"))
+@pytest.mark.parametrize(("reply", "code", "found"), ROWS["a reply chooses excludes"])
 def test_a_reply_chooses_excludes_asks_again_or_gives_up(reply, code, found):
     texts, about = namesakes()
     index = index_of(UEC(["bm25"]), texts, metadatas=about)

@@ -5,17 +5,12 @@ import shutil
 import pytest
 import Stemmer
 
-from tests.helpers import bag_of_words, by_name, index_of
+from tests.helpers import bag_of_words, by_name, data_of, index_of
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.base.errors import UECWarning
 from uec_rag.encoders import lexical
 
-TEXTS = [
-    "Stir the paste for ten minutes.",
-    "The university opens in the evening.",
-    "Service intervals are twelve months.",
-    "Lamps have a warranty of two years.",
-]
+TEXTS = data_of("stems.json")
 QUESTIONS = ["How long do I stir the paste?", "What are the intervals?", "evening university"]
 
 
