@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from tests.helpers import index_of
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.adapters.tool import IndexView
+from uec_rag.adapters.tool import count_by_source, report_of
 from uec_rag.evaluation.labelling import questions_to_ask, questions_to_label, search_labels
 from uec_rag.evaluation.rates import estimate_rates
 from uec_rag.gates import Gate
@@ -95,8 +95,8 @@ def test_numbers_and_lists_of_everyone_are_closed(saved):
         lambda: questions_to_ask(saved),
         lambda: search_labels(saved),
         lambda: estimate_rates(saved),
-        lambda: IndexView(saved).sources(),
-        lambda: IndexView(saved).report,
+        lambda: count_by_source(saved),
+        lambda: report_of(saved),
     ):
         with pytest.raises(ValueError, match="tenant: expected a filter"):
             closed()
@@ -104,7 +104,7 @@ def test_numbers_and_lists_of_everyone_are_closed(saved):
     saved.add(["The camera of Eve is repaired by Eve."], ["4"], [SOUTH])
     saved.delete(["4"])
     assert len(saved.passages(tenant=NORTH)) == 2
-    assert IndexView(saved, NORTH).report.startswith("2 passages.")
+    assert report_of(saved.of_tenant(NORTH)).startswith("2 passages.")
 
 
 def test_vectors_are_those_of_the_tenant():

@@ -20,7 +20,7 @@ from tests.helpers import index_of, pairs
 from tests.stores.kinds import KINDS
 from tests.survival.scale import times
 from uec_rag import UEC, Retriever, UnknownReading, langchain, llama_index
-from uec_rag.adapters.tool import IndexView, answer_record
+from uec_rag.adapters.tool import answer_record, count_by_source, report_of
 from uec_rag.gates import Gate
 from uec_rag.llama_index.nodes import passage_filter
 from uec_rag.retrieval.diversity import Diversity
@@ -230,12 +230,12 @@ def in_llama_index(index, letter, rng):
 
 def in_view(index, letter, rng):
     """What an agent is told."""
-    view = IndexView(index, filter_of(letter, rng))
+    view = index.of_tenant(filter_of(letter, rng))
     return (
-        answer_record(view.search(question_of(letter, rng), 4)) | {"question": ""},
+        answer_record(view.search([question_of(letter, rng)])[0]) | {"question": ""},
         [passage.text for passage in view.get(passages_of(OTHER[letter])[1])],
-        view.sources(),
-        view.report,
+        count_by_source(view),
+        report_of(view),
     )
 
 

@@ -7,11 +7,11 @@ from langchain_core.documents import Document
 
 from tests.helpers import data_of, index_of
 from uec_rag import UEC, Gate
-from uec_rag.adapters.tool import IndexView
 from uec_rag.evidence.family import family_of
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
+from uec_rag.retrieval.results import read_by_model
 
 HELD = data_of("family.json")
 
@@ -267,7 +267,8 @@ def test_a_model_gets_up_to_eight_of_a_family_and_a_search_as_many_as_it_asks_fo
     assert all(isinstance(one, Document) for one in gated["documents"])
     read = retriever_tool(retriever).invoke(question)
     assert read.count("cabin costs") == 8
-    assert len(IndexView(retriever.index).search(question).ids) == 8
+    with read_by_model():
+        assert len(retriever.index.search([question]).ids[0]) == 8
     assert len(Gate().search(retriever.index, [question]).ids[0]) == 8
     assert len(Gate().search(retriever.index, ["What does the Heron cabin cost?"]).ids[0]) == 4
 

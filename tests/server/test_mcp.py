@@ -247,7 +247,7 @@ async def test_what_goes_wrong_is_told_without_where_things_are(
 
     server = create_mcp(Retriever.load(index))
     monkeypatch.setattr(Retriever, "search", fails)
-    monkeypatch.setattr(Retriever, "passages", fails)
+    monkeypatch.setattr(Retriever, "get", fails)
     with pytest.raises(Exception, match="the server's log says why") as caught:
         await server.call_tool(tool, arguments)
     assert "hunter2" not in str(caught.value)

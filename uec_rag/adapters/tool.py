@@ -1,7 +1,6 @@
-"""The search as a tool for agents and programs: what it may reach, and what it replies.
+"""The search as a tool for agents and programs: what it replies.
 
-`tool_reply` is what a language model reads, `answer_record` what a program gets as JSON, and
-`IndexView` what an agent may reach.
+`tool_reply` is what a language model reads, `answer_record` what a program gets as JSON.
 """
 
 from __future__ import annotations
@@ -15,11 +14,7 @@ from uec_rag.base.text import QUESTION_KEYS, SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.index.retriever import Retriever
-from uec_rag.questions.answers import Turn
-from uec_rag.questions.replies import Within
-from uec_rag.retrieval.results import Result, read_by_model
-from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages
-from uec_rag.stores.filters import selects_all
+from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
@@ -141,67 +136,13 @@ def shown_metadata(passage: Passage) -> dict[str, Any]:
     return {key: value for key, value in passage.metadata.items() if key not in hidden}
 
 
-class IndexView:
-    """The passages of an index that a filter selects, for agents that may see no others.
+def count_by_source(index: Retriever) -> dict[str, int]:
+    """Count the passages of an index, or of a tenant's view, by their source, in order."""
+    names = (str(passage.metadata.get("source", passage.id)) for passage in index.passages())
+    return dict(sorted(Counter(names).items()))
 
-    Parameters
-    ----------
-    index : Retriever
-    filter : Filter, optional
-        Selects the passages that can be reached, whatever a caller asks for; all by default. They
-        are searched as a tenant's, see `Retriever.search`.
 
-    Examples
-    --------
-    >>> from uec_rag import UEC
-    >>> index = Retriever(UEC(["bm25"]))
-    >>> texts, teams = ["Cats purr.", "Dogs bark."], [{"team": "cats"}, {"team": "dogs"}]
-    >>> ids = index.add(texts, ["cat", "dog"], teams)
-    >>> view = IndexView(index, {"team": "cats"})
-    >>> view.search("Who may bark or purr?").ids, view.get(["cat", "dog"])[0].text
-    (['cat'], 'Cats purr.')
-    """
-
-    def __init__(self, index: Retriever, filter: Filter | None = None) -> None:
-        hides = filter is not None and not selects_all(filter)
-        self.index, self.filter = index, filter if hides else None
-        self._tenant: Filter | Everyone = EVERYONE if self.filter is None else self.filter
-
-    def search(
-        self,
-        question: str,
-        k: int = 4,
-        *,
-        filter: Filter | None = None,
-        history: Sequence[str | Turn] = (),
-        within: Within | None = None,
-    ) -> Result:
-        """Search for one question, as `Retriever.search` does."""
-        with read_by_model():
-            return self.index.search(
-                *([question], k),
-                filter=filter,
-                history=[history],
-                within=within,
-                tenant=self._tenant,
-            )[0]
-
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with the given ids, in that order, leaving out all others."""
-        passages = {passage.id: passage for passage in self._passages({"$id": [*ids]})}
-        return [passages[id_] for id_ in ids if id_ in passages]
-
-    def sources(self) -> dict[str, int]:
-        """Count the passages by their source, in alphabetical order."""
-        names = (str(passage.metadata.get("source", passage.id)) for passage in self._passages())
-        return dict(sorted(Counter(names).items()))
-
-    @property
-    def report(self) -> str:
-        """The number of passages, and how it is decided whether they answer."""
-        gate = self.index.gate
-        decides = self.index.report if gate is None else gate.report
-        return f"{pluralize(len(self._passages()), 'passage')}. {decides}"
-
-    def _passages(self, filter: Filter | None = None) -> Passages:
-        return self.index.passages(filter, tenant=self._tenant)
+def report_of(index: Retriever) -> str:
+    """Return the number of passages, and how it is decided whether they answer."""
+    decides = index.report if index.gate is None else index.gate.report
+    return f"{pluralize(len(index), 'passage')}. {decides}"

@@ -170,7 +170,6 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
         _check_named(question.tenant, tenants=tenants)
         arguments = question.filter, question.history, question.within, question.tenant
         options = await beside(schemas.options, *arguments)
-        options["history"] = [options["history"]]
         search = index.asearch([question.question], question.k, **options)
         [result] = await _while_connected(request, search)
         return answer_record(result)

@@ -15,8 +15,9 @@ from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from uec_rag.adapters.tool import (
     TOOL_DESCRIPTION,
-    IndexView,
     answer_record,
+    count_by_source,
+    report_of,
     shown_metadata,
     tool_reply,
     what_to_do,
@@ -25,9 +26,10 @@ from uec_rag.base import __version__
 from uec_rag.base.checks import visible
 from uec_rag.base.loops import beside
 from uec_rag.index import Retriever
-from uec_rag.retrieval.results import Result
+from uec_rag.retrieval.results import Result, read_by_model
 from uec_rag.server import errors, schemas
 from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import selects_all
 from uec_rag.stores.passage import Passage
 
 _LONGEST = 8_000  # characters of a passage in the answer of a search
@@ -101,7 +103,9 @@ def create_mcp(
     description : str
         What the index is about, which stands before the descriptions of the tools.
     """
-    view, about = IndexView(index, filter), f"{description} ".lstrip()
+    about = f"{description} ".lstrip()
+    if filter is not None and not selects_all(filter):
+        index = index.of_tenant(filter)
     server = _Server(name, instructions=about + TOOL_DESCRIPTION)
     server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
@@ -116,17 +120,18 @@ def create_mcp(
         within: Chosen = "",
     ) -> CallToolResult:
         def work() -> Result:
-            return view.search(question, k, **schemas.options(filter, history, within))
+            with read_by_model():
+                return index.search([question], k, **schemas.options(filter, history, within))[0]
 
         return _answer(await beside(work))
 
     @tool(title="Get", description=f"{about}Returns whole passages by their ids." + _QUOTED)
     async def get(ids: Ids, start: Start = 0) -> dict[str, Any]:
-        return _page_of_texts(await beside(view.get, ids), start)
+        return _page_of_texts(await beside(index.get, ids), start)
 
     @tool(title="Sources", description=f"{about}Counts the passages of each document, in pages.")
     async def sources(start: Start = 0) -> dict[str, Any]:
-        entries = [*(await beside(view.sources)).items()][start:]
+        entries = [*(await beside(count_by_source, index)).items()][start:]
         page = [(f"{name:.{_CUTS[1]}}", count) for name, count in entries]
         page = page[: _fitting([{name: count} for name, count in page], _HALF)]
         note = {"left_out": len(entries) - len(page), "start": start + len(page)}
@@ -134,7 +139,7 @@ def create_mcp(
 
     @tool(title="Report", description=f"{about}Says how it is decided whether the passages answer.")
     async def report() -> str:
-        return await beside(lambda: view.report)
+        return await beside(report_of, index)
 
     return server
 

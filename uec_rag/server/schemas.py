@@ -174,5 +174,5 @@ def options(
     for condition in (filter, tenant):
         if condition:
             check_size(parse(condition), conditions=100, values=10_000, length=1_000)
-    arguments = {"filter": filter or None, "history": turns(history), "within": within or None}
+    arguments = {"filter": filter or None, "history": [turns(history)], "within": within or None}
     return arguments | ({"tenant": tenant} if tenant else {})
