@@ -13,20 +13,25 @@ the sets.
 The second table is of 30 and 60 labels: so many questions are drawn from all sets, and one
 threshold, or one logistic model and its threshold, is chosen for them; the shares are of the other
 questions, the mean of 200 draws.
+
+The third is of a language model: a judge whose verdict on the four hits decides each question, and
+an advisor that is asked in doubt. Its replies are those of `advisor.py`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.quality.advisor import read_replies
 from benchmarks.quality.first_week import manuals_of
 from benchmarks.quality.hybrid import fused, reciprocal_ranks, relative_scores
 from benchmarks.quality.shared import Manuals, fit_calibrator, index_of, relevant_ids, shipped
 from benchmarks.tables import print_table, run_script
-from uec_rag import SearchResult
+from uec_rag import Advice, Gate, Retriever, SearchResult
 from uec_rag.confidence.model import JUDGED
 from uec_rag.evaluation.evaluate import search_by_each_member
 
@@ -40,6 +45,7 @@ _LABELS, _DRAWS = (30, 60), 200
 def main(folder: Manuals) -> None:
     """Print the table."""
     uec, found, sizes, asked = shipped(), [], [], []
+    replies, judged = read_replies(), Counter[tuple[str, str]]()
     for _, passages, rows in manuals_of(folder, "first_week", "own_words"):
         index = index_of(uec, passages)
         some = [row for row in rows if row["kind"] != "ambiguous"]
@@ -54,6 +60,7 @@ def main(folder: Manuals) -> None:
         found.append(measured(scores, right, absent))
         sizes.append(len(some))
         asked.append((np.array([best for _, best in scores.values()]), right, absent))
+        judged += with_a_model(index, queries, result, relevant, replies)
     table = []
     for name in found[0]:
         shares = [
@@ -73,6 +80,10 @@ def main(folder: Manuals) -> None:
     few.insert(-1, ["logistic model", *with_labels(best[:2], right[both], absent, logistic=True)])
     header = ["", *(f"{of} with {n} labels" for n in _LABELS for of in ("right", "wrong"))]
     print_table("Decisions with few labels", header, few)
+    of_all = {key: f"{count / sum(sizes):.3f}" for key, count in judged.items()}
+    ways, kinds = dict.fromkeys(way for way, _ in judged), ("right", "wrong", "calls")
+    models = [[way, *(of_all.get((way, kind), "0") for kind in kinds)] for way in ways]
+    print_table("Decisions with a language model", ["", *kinds], models)
 
 
 def finds(ids: Sequence[Sequence[str]], relevant: Sequence[set[str]]) -> np.ndarray:
@@ -117,6 +128,38 @@ def best_threshold(score: np.ndarray, right: np.ndarray, absent: np.ndarray) -> 
     """The threshold of a score above which most decisions are right."""
     thresholds = [-np.inf, *np.unique(score).tolist()]
     return max(thresholds, key=lambda least: np.mean(np.where(score > least, right, absent)))
+
+
+def with_a_model(
+    index: Retriever,
+    queries: Sequence[str],
+    result: SearchResult,
+    relevant: Sequence[set[str]],
+    replies: Mapping[str, Advice],
+) -> Counter[tuple[str, str]]:
+    """Count right decisions, wrong answers and calls of a judge of all hits, and of an advisor."""
+    counts, no = Counter[tuple[str, str]](), Advice("no")
+    gate = Gate(advisor=lambda question, texts: replies.get(question))
+    advised = gate.search(index, queries)
+    ways = {
+        "a judge of every question": (
+            [replies.get(question, no).verdict == "answer" for question in queries],
+            result,
+            len(queries),
+        ),
+        "an advisor in doubt": (
+            [one.decision.action == "answer" for one in advised],
+            advised,
+            sum(gate.is_doubted(one.decision) for one in result),
+        ),
+    }
+    for way, (answers, hits, calls) in ways.items():
+        found = finds(hits.ids, relevant)
+        for answered, is_found, wanted in zip(answers, found, relevant, strict=True):
+            counts[way, "right"] += bool(is_found) if answered else not wanted
+            counts[way, "wrong"] += answered and not is_found
+        counts[way, "calls"] += calls
+    return counts
 
 
 def with_labels(

@@ -113,7 +113,7 @@ FEE = {"fee": 2.0, "pay": 2.0, "Elkins": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("titles", "sources", "documents", "logits", "expected"), ROWS["readings are called"]
+    ("titles", "sources", "documents", "logits", "expected"), ROWS["names of readings"]
 )
 def test_readings_are_called_in_words_of_the_question_and_a_document_is_one(
     titles, sources, documents, logits, expected
@@ -239,7 +239,7 @@ def test_folders_whose_passages_say_their_names_are_the_readings():
     ]
 
 
-@pytest.mark.parametrize(("label", "most", "shown"), ROWS["a title is"])
+@pytest.mark.parametrize(("label", "most", "shown"), ROWS["titles"])
 def test_a_title_is_never_cut_inside_a_word(label, most, shown):
     assert shorten(label, most) == shown
     assert len(shown) <= most

@@ -87,7 +87,7 @@ def test_a_filter_on_a_list_selects_by_its_items(index):
             assert {*map(IDS.index, ids)} == expected, (where, named)
 
 
-OTHER_KINDS = ROWS["other_kinds"]
+OTHER_KINDS = ROWS["other kinds"]
 ALIKE = ROWS["alike"]
 
 

@@ -261,7 +261,7 @@ def test_that_a_store_refuses_a_filter_is_said_once_with_the_numbers(name, tmp_p
     assert not [one for one in said[1] if one.startswith("filter by ")]
 
 
-@pytest.mark.parametrize(("name", "missing"), ROWS["texts whose vector"])
+@pytest.mark.parametrize(("name", "missing"), ROWS["missing vectors"])
 def test_texts_whose_vector_a_store_does_not_give_are_encoded_and_this_is_said_once(
     name, missing, tmp_path
 ):

@@ -489,7 +489,7 @@ RTF = (
 )
 
 
-@pytest.mark.parametrize(("first", "second", "names"), HELD["headings of rtf are"])
+@pytest.mark.parametrize(("first", "second", "names"), HELD["headings in lists"])
 def test_headings_of_rtf_are_headings_though_they_are_in_a_list(first, second, names):
     text = rf"\pard\plain {first}{{Fees}}\par\pard\plain\s0 Five.\par\pard\plain {second}Kids\par"
     title, sections = read("a.rtf", RTF % (text + r"\pard\plain\s0 None.\par"))

@@ -62,7 +62,7 @@ def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
     assert [term for term in terms if term not in identifiers] == words
 
 
-@pytest.mark.parametrize(("text", "words"), ROWS["a number with"])
+@pytest.mark.parametrize(("text", "words"), ROWS["numbers with dots"])
 def test_a_number_with_dots_is_one_word_in_digits_of_any_script(text, words):
     assert lexical.written_words(text) == words
 
@@ -123,7 +123,7 @@ def test_queries_carry_readable_words_and_weights():
     assert Lexical().encode(["Networks"], "passage").terms.labels is None
 
 
-@pytest.mark.parametrize(("word", "same"), ROWS["words of hindi"])
+@pytest.mark.parametrize(("word", "same"), ROWS["Hindi and Hebrew"])
 def test_words_of_hindi_and_hebrew_are_one_term_however_they_are_written(word, same):
     assert lexical.terms_of(word) == lexical.terms_of(same)
     assert lexical.keys_of(word).tolist() == lexical.keys_of(same).tolist()

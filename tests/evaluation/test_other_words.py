@@ -62,7 +62,7 @@ def test_an_engine_is_not_copied():
     assert with_passages(index_of(index.uec, ["a", "b"], store=engine), []) is None
 
 
-@pytest.mark.parametrize(("question", "is_so"), ROWS["a question is"])
+@pytest.mark.parametrize(("question", "is_so"), ROWS["shares of words"])
 def test_a_question_is_in_other_words_if_the_text_lacks_most_of_its_content(question, is_so):
     pets = Passage("pets", "Animals are welcome in all rooms.", {"questions": ["may my cat stay"]})
     assert is_in_other_words(question, [pets]) == is_so

@@ -45,14 +45,14 @@ def test_nobody_is_answered_about_a_name_that_no_passage_has(corpus):
     assert sum(decision.action == "answer" for decision in found.decisions) >= len(there) - 1
 
 
-@pytest.mark.parametrize(("question", "text", "name"), ROWS["a reason tells"])
+@pytest.mark.parametrize(("question", "text", "name"), ROWS["lacking names"])
 def test_a_reason_tells_the_name_that_no_passage_has(question, text, name):
     decision = index_of(UEC(), [text, *WARDS]).search([question])[0].decision
     assert (decision.code, decision.lacking) == ("uncertain", (name,))
     assert f'"{name}"' in decision.reason
 
 
-@pytest.mark.parametrize(("question", "text"), ROWS["what is no"])
+@pytest.mark.parametrize(("question", "text"), ROWS["no such names"])
 def test_what_is_no_such_name_is_not_told(question, text):
     assert index_of(UEC(), [text]).search([question])[0].decision.lacking == ()
 

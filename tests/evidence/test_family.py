@@ -150,9 +150,7 @@ def test_to_ask_which_is_meant_helps_unless_another_thing_is_named(question, is_
     assert family.is_vague is is_vague
 
 
-@pytest.mark.parametrize(
-    ("word", "other", "resembles"), HELD["initials abbreviations and spellings"]
-)
+@pytest.mark.parametrize(("word", "other", "resembles"), HELD["resembling words"])
 def test_initials_abbreviations_and_spellings_resemble_a_word(word, other, resembles):
     texts = [f"The value of {name} is high." for name in (other, "Quartz", "Willow")]
     family = family_of(f"What is the value of {word}?", texts)
@@ -319,13 +317,13 @@ def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expecte
     assert {one.title for one in decision.readings} == expected
 
 
-@pytest.mark.parametrize(("question", "texts"), HELD["statements about one thing"])
+@pytest.mark.parametrize(("question", "texts"), HELD["single things"])
 def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
     index = index_of(UEC(), [*OTHERS, *texts])
     assert index.search([question])[0].decision.action == "answer"
 
 
-@pytest.mark.parametrize(("question", "texts"), HELD["what compares two that"])
+@pytest.mark.parametrize(("question", "texts"), HELD["comparisons"])
 def test_what_compares_two_that_are_there_gets_both(question, texts):
     index = index_of(
         UEC(),

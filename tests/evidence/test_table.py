@@ -87,7 +87,7 @@ def test_what_is_spelled_or_carried_is_not_lacking(change):
     assert value("lacks_word", compare(phrasing, "Ada opens the shop.")) == 0
 
 
-@pytest.mark.parametrize(("question", "lacks"), ROWS["a hit is outside"])
+@pytest.mark.parametrize(("question", "lacks"), ROWS["folders"])
 def test_a_hit_is_outside_of_the_folder_that_a_question_says_whole(question, lacks):
     sources = [f"guide/{name}/start.md" for name in ("restic", "borg", "Web clipper")]
     comparison = compare(question, *["It starts."] * 3, sources=sources, logits=[9, 0, 0])
@@ -109,7 +109,7 @@ def test_another_hit_may_stand_in_at_the_cost_of_its_similarity():
     assert values[3] <= 1
 
 
-@pytest.mark.parametrize(("question", "text", "has"), ROWS["a small word with"])
+@pytest.mark.parametrize(("question", "text", "has"), ROWS["capitals inside"])
 def test_a_small_word_with_a_capital_inside_is_a_name_on_both_sides(question, text, has):
     comparison = compare(question, text)
     assert value("names", comparison) == has

@@ -124,7 +124,7 @@ def test_a_second_try_follows_an_overload_an_error_or_a_timeout(server, status):
     assert len(server.keys) == 2
 
 
-@pytest.mark.parametrize(("plan", "error", "tries"), ROWS["it fails with"])
+@pytest.mark.parametrize(("plan", "error", "tries"), ROWS["failures"])
 def test_it_fails_with_what_the_server_said(server, plan, error, tries):
     server.plan[:] = plan
     with pytest.raises((ConnectionError, TimeoutError), match=error):
@@ -167,7 +167,7 @@ def test_it_is_pickled_without_a_key_only():
         pickle.dumps(replace(model, api_key=KEY))
 
 
-@pytest.mark.parametrize(("url", "address"), ROWS["its address is"])
+@pytest.mark.parametrize(("url", "address"), ROWS["addresses"])
 def test_its_address_is_the_url_with_the_path_that_it_lacks(url, address):
     assert SystemOne(url, "a").address == address
 

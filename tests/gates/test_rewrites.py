@@ -46,7 +46,7 @@ def test_another_name_or_number_of_the_documents_is_another_subject(texts, quest
     assert not changes_subject(question, f"How is it with {same}?", texts)
 
 
-@pytest.mark.parametrize(("question", "rewrite"), ROWS["other words for"])
+@pytest.mark.parametrize(("question", "rewrite"), ROWS["the same subject"])
 def test_other_words_for_the_same_are_no_other_subject(question, rewrite):
     assert not changes_subject(question, rewrite, RENTALS)
 

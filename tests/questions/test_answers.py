@@ -17,17 +17,17 @@ def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(r
     assert answers.asks_about_answer(row["text"]) is (row["expected"] == "yes")
 
 
-@pytest.mark.parametrize(("turn", "language", "asks"), ROWS["a request of"])
+@pytest.mark.parametrize(("turn", "language", "asks"), ROWS["requests"])
 def test_a_request_of_one_word_is_in_the_language_of_the_question_before(turn, language, asks):
     assert answers.asks_about_answer(turn, language) is asks
 
 
-@pytest.mark.parametrize(("turn", "place"), ROWS["an earlier answer"])
+@pytest.mark.parametrize(("turn", "place"), ROWS["places"])
 def test_an_earlier_answer_is_asked_for_by_its_place(turn, place):
     assert answers.place_of_answer(turn) == place
 
 
-@pytest.mark.parametrize(("answer", "offered"), ROWS["what an answer"])
+@pytest.mark.parametrize(("answer", "offered"), ROWS["offers"])
 def test_what_an_answer_lists_is_offered_and_what_has_no_name_is_not(answer, offered):
     assert answers.offers(answer) == offered
 

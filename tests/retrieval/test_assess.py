@@ -123,7 +123,7 @@ sells plum cake on Sundays. Tents may stand by the river until September. The mo
 thirty beds. The climbing wall is 22 metres high. Helmets are lent at the ticket office. The village
 choir sings on the second Thursday of the month. Parking by the dam is free after eight. The doctor
 speaks to patients without an appointment before ten."""
-ABOUT_TOWN = ROWS["about_town"]
+ABOUT_TOWN = ROWS["about town"]
 
 
 def windows(text, size, step):
@@ -159,7 +159,7 @@ def test_what_overlapping_passages_say_apart_is_asked_back_about():
 
 
 @pytest.mark.parametrize("key", ["title", "document_title"])
-@pytest.mark.parametrize("titles", ROWS["what stands for no"])
+@pytest.mark.parametrize("titles", ROWS["no titles"])
 def test_what_stands_for_no_title_is_none(titles, key):
     question, _, texts = LOANS
     pairs = enumerate(titles)

@@ -289,7 +289,7 @@ def test_a_question_that_is_repeated_is_not_its_own_context():
     assert Query.parse("How long?", ["Who repairs it?", "how long? "]).turns == ["Who repairs it?"]
 
 
-@pytest.mark.parametrize(("reply", "code", "found"), ROWS["a reply chooses excludes"])
+@pytest.mark.parametrize(("reply", "code", "found"), ROWS["replies"])
 def test_a_reply_chooses_excludes_asks_again_or_gives_up(reply, code, found):
     texts, about = namesakes()
     index = index_of(UEC(["bm25"]), texts, metadatas=about)

@@ -260,7 +260,7 @@ def tools():
     return index_of(UEC(), [*TOOLS.values()], [*TOOLS], [{"source": path} for path in TOOLS])
 
 
-@pytest.mark.parametrize(("before", "question", "asked"), ROWS["what names another"])
+@pytest.mark.parametrize(("before", "question", "asked"), ROWS["other products"])
 def test_what_names_another_product_is_not_answered_from_the_one_before(
     tools, before, question, asked
 ):
@@ -297,7 +297,7 @@ def lines():
     return index_of(UEC(), LINES, [str(at) for at in range(len(LINES))])
 
 
-@pytest.mark.parametrize(("before", "question", "right"), ROWS["a thing alike"])
+@pytest.mark.parametrize(("before", "question", "right"), ROWS["things alike"])
 def test_a_thing_alike_is_not_answered_from_the_thing_before(lines, before, question, right):
     """That has the number, too: of something else."""
     [result] = lines.search([question], history=[[before]])

@@ -24,7 +24,7 @@ def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
     assert all(decision.searched_as in decision.reason for decision in corrected)
 
 
-@pytest.mark.parametrize("question", ROWS["names numbers and"])
+@pytest.mark.parametrize("question", ROWS["kept words"])
 def test_names_numbers_and_codes_are_not_corrected(shop, question):
     assert shop.search([question])[0].decision.searched_as == ""
 
@@ -68,7 +68,7 @@ def test_without_an_encoder_that_tells_how_rare_words_are_they_are_corrected_too
 RENTAL = ROWS["rental"]
 
 
-@pytest.mark.parametrize(("question", "spelled"), ROWS["a word that the"])
+@pytest.mark.parametrize(("question", "spelled"), ROWS["known words"])
 def test_a_word_that_the_model_knows_is_no_other_word(uec, question, spelled):
     [asked] = spell([Query.parse(question)], index_of(uec, RENTAL).store.snapshot(), uec.rarity)
     assert spelled in asked.spelled

@@ -16,7 +16,7 @@ def town(uec):
     return index_of(uec, TOWN)
 
 
-@pytest.mark.parametrize(("question", "place"), ROWS["what is asked"])
+@pytest.mark.parametrize(("question", "place"), ROWS["asked in another form"])
 def test_what_is_asked_in_another_form_is_answered(town, question, place):
     result = town.search([question])[0]
     assert result.decision.action == "answer"
@@ -43,7 +43,7 @@ FERRIES = [("Aland", "05:50"), ("Oban", "8:20"), ("Skye", "17:35"), ("Mull", "22
 HOUSE = ROWS["house"]
 
 
-@pytest.mark.parametrize(("question", "place", "searched_as"), ROWS["umlauts and their"])
+@pytest.mark.parametrize(("question", "place", "searched_as"), ROWS["umlauts"])
 def test_umlauts_and_their_transcriptions_are_one_word(question, place, searched_as):
     result = index_of(UEC("multilingual"), HOUSE).search([question])[0]
     assert (result.decision.action, result.passages[0].text) == ("answer", HOUSE[place])
