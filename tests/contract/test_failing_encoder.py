@@ -5,13 +5,13 @@ import logging
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.contract.service import WIDTH, Service
 from tests.helpers import bag_of_words, data_of, index_of
+from tests.ways import engine_of, of_langchain
 from uec_rag import UEC, Gate, Retriever, llama_index
-from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
+from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.retrieval.search import LOG
 
 SHOP = data_of("shop.json")["texts"]
@@ -54,10 +54,6 @@ def index(service):
     return index_of(UEC([service, "bm25"]), SHOP)
 
 
-def of_langchain(index):
-    return UECRetriever(vectorstore=UECVectorStore(index))
-
-
 class Theirs(BaseRetriever):
     def _get_relevant_documents(self, query, *, run_manager):
         return [Document(text) for text in SHOP]
@@ -69,8 +65,7 @@ def shown(found):
 
 
 def by_engine(index, gate):
-    engine = llama_index.UECQueryEngine.from_args(llama_index.UECRetriever(index), MockLLM(), gate)
-    response = engine.query(ASKED)
+    response = engine_of(index, gate).query(ASKED)
     told = [response.metadata[f"uec_{name}"] for name in ("decision", "reason_code", "reason")]
     return *told, [node.text for node in response.source_nodes]
 
