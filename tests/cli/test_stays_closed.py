@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from tests.helpers import index_of
+from tests.ways import of_langchain
 from uec_rag import UEC, Gate, Retriever, langchain, llama_index
 from uec_rag.stores.source import Source, SourceStore
 
@@ -27,10 +28,6 @@ def closed_in(folder, tenant=None):
     assert index.search([QUESTION], tenant=DAY).ids == [["d"]]
     index.close()
     return True
-
-
-def of_langchain(index, **options):
-    return langchain.UECVectorStore(index).as_retriever(**options)
 
 
 def saved_by_gate(index, folder):

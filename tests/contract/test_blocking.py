@@ -13,9 +13,9 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import TextNode
 
 import uec_rag
-from tests.contract.test_event_loop import WAYS as PLAIN
-from tests.contract.test_event_loop import of_langchain
 from tests.contract.test_whole_interface import DOCUMENTS, KINDS, METHODS, TEXTS, UEC_, Q
+from tests.ways import WAYS as PLAIN
+from tests.ways import of_langchain
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.langchain import UECGate
 from uec_rag.llama_index import UECGatePostprocessor

@@ -4,14 +4,11 @@ import asyncio
 import threading
 
 import pytest
-from langchain_core.runnables import RunnableLambda
-from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
 
 from tests.helpers import index_of, noise, passages
-from uec_rag import UEC, Advice, Gate, langchain, llama_index
-from uec_rag.langchain import UECEmbeddings, UECGate, retrieval_node
+from tests.ways import WAYS, of_langchain
+from uec_rag import UEC, Advice, Gate, llama_index
+from uec_rag.langchain import UECEmbeddings, UECGate
 
 
 def of_llama_index(uec):
@@ -45,48 +42,6 @@ class OfOneLoop:
             raise RuntimeError("the client belongs to another event loop")
         self.calls += 1
         return Advice("answer")
-
-
-def of_langchain(index):
-    return langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index), k=3)
-
-
-def nodes_of(index):
-    return llama_index.UECRetriever(index)
-
-
-def vector_index(index):
-    storage = StorageContext.from_defaults(vector_store=llama_index.UECVectorStore(index))
-    embedding = llama_index.UECEmbedding(uec=index.uec)
-    return VectorStoreIndex([], storage_context=storage, embed_model=embedding)
-
-
-# Of an index in which a gate decides, or of one without it and the gate.
-WAYS = {
-    "asearch": lambda gated, *_: lambda q: gated.asearch([q]),
-    "UECRetriever": lambda gated, *_: of_langchain(gated).ainvoke,
-    "UECGate": lambda _, index, gate: UECGate(retriever=of_langchain(index), gate=gate).ainvoke,
-    "UECGate over another retriever": lambda _, index, gate: (
-        UECGate(retriever=RunnableLambda(str.strip) | of_langchain(index), gate=gate).ainvoke
-    ),
-    "node": lambda gated, *_: (
-        lambda q: retrieval_node(of_langchain(gated)).ainvoke({"question": q})
-    ),
-    "tool": lambda gated, *_: lambda q: of_langchain(gated).as_tool().ainvoke({"query": q}),
-    "LlamaIndex's UECRetriever": lambda gated, *_: nodes_of(gated).aretrieve,
-    "LlamaIndex's index": lambda gated, *_: vector_index(gated).as_retriever().aretrieve,
-    "UECQueryEngine": lambda _, index, gate: (
-        llama_index.UECQueryEngine.from_args(nodes_of(index), MockLLM(), gate).aquery
-    ),
-    "postprocessor": lambda _, index, gate: (
-        RetrieverQueryEngine.from_args(
-            nodes_of(index),
-            llm=MockLLM(),
-            node_postprocessors=[llama_index.UECGatePostprocessor(gate=gate)],
-        ).aquery
-    ),
-    "LlamaIndex's tool": lambda gated, *_: llama_index.retriever_tool(nodes_of(gated)).acall,
-}
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,13 @@ import logging
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from tests.contract.service import WIDTH, Service
 from tests.helpers import bag_of_words, data_of, index_of
+from tests.ways import engine_of, of_langchain
 from uec_rag import UEC, Gate, Retriever, llama_index
-from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
+from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.retrieval.search import LOG
 
 SHOP = data_of("shop.json")["texts"]
@@ -20,22 +21,13 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-class Service:
-    """An embedding behind a service, which answers as long as it is told nothing to raise."""
+class Embedding(Service):
+    """A service that embeds some questions as nothing."""
 
-    model = "text-embedding"
-
-    def __init__(self):
-        self.error, self.unknown, self._words = None, (), bag_of_words(16, "service")
-        self.nothing = [0.0] * 16
-
-    def embed_documents(self, texts):
-        if self.error is not None:
-            raise self.error
-        return self._words(texts).tolist()
+    unknown, nothing = (), [0.0] * WIDTH
 
     def embed_query(self, text):
-        [vector] = self.embed_documents([text])
+        vector = super().embed_query(text)
         return self.nothing if text in self.unknown else vector
 
 
@@ -54,17 +46,12 @@ ERRORS = [
 
 @pytest.fixture
 def service():
-    return Service()
+    return Embedding(model="text-embedding")
 
 
 @pytest.fixture
 def index(service):
-    index = index_of(UEC([service, "bm25"]), SHOP)
-    return index
-
-
-def of_langchain(index):
-    return UECRetriever(vectorstore=UECVectorStore(index))
+    return index_of(UEC([service, "bm25"]), SHOP)
 
 
 class Theirs(BaseRetriever):
@@ -78,8 +65,7 @@ def shown(found):
 
 
 def by_engine(index, gate):
-    engine = llama_index.UECQueryEngine.from_args(llama_index.UECRetriever(index), MockLLM(), gate)
-    response = engine.query(ASKED)
+    response = engine_of(index, gate).query(ASKED)
     told = [response.metadata[f"uec_{name}"] for name in ("decision", "reason_code", "reason")]
     return *told, [node.text for node in response.source_nodes]
 
@@ -129,7 +115,7 @@ WAYS = {
 def test_it_is_uncertain_with_what_words_find_and_says_which_encoder_failed(
     index, service, way, gate
 ):
-    service.error = ERRORS[0]
+    service.fails = lambda _: ERRORS[0]
     action, code, reason, texts = WAYS[way](index, gate)
     assert (action, code) == ("abstain", "uncertain")
     assert texts[0] == ANSWER
@@ -155,13 +141,13 @@ def test_zeros_for_a_question_change_nothing_of_those_beside_it(index, service):
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_whatever_a_service_raises(index, service, error):
-    service.error = error
+    service.fails = lambda _: error
     with pytest.warns(UserWarning, match=f"'text-embedding' failed .*{type(error).__name__}"):
         [one] = index.search([ASKED])
     assert one.decision.code == "uncertain"
 
 
-@pytest.mark.parametrize("reply", [None, [None] * 16, [float("nan")] * 16], ids=["", "s", "nan"])
+@pytest.mark.parametrize("reply", [None, [None] * WIDTH, [float("nan")] * WIDTH], ids=str)
 def test_a_question_whose_vector_is_null_is_decided_by_words(index, service, reply):
     service.unknown, service.nothing = {ASKED}, reply
     with pytest.warns(UserWarning, match="decided without it"):
@@ -178,19 +164,19 @@ def test_a_question_for_which_a_service_returns_no_vector_is_decided_by_words():
 
 
 def test_it_is_told_in_the_language_of_the_question(index, service):
-    service.error = ERRORS[0]
+    service.fails = lambda _: ERRORS[0]
     [one] = index.search(["Wie lange ist die Garantie auf Lampen?"])
     assert "text-embedding ist ausgefallen" in one.decision.reason
 
 
 def test_a_conversation_goes_on_by_words(index, service):
-    service.error = ERRORS[0]
+    service.fails = lambda _: ERRORS[0]
     [one] = index.search(["And on lamps?"], history=[["How long is the warranty on sofas?"]])
     assert one.passages[0].text == ANSWER
 
 
 def test_no_advisor_is_asked_and_no_decision_is_logged(index, service, caplog):
-    service.error, asked = ERRORS[0], []
+    service.fails, asked = (lambda _: ERRORS[0]), []
     gate = Gate(doubt=(0.0, 1.0), advisor=lambda *given: asked.append(given))
     with caplog.at_level(logging.INFO, LOG.name):
         index.with_gate(gate).search([ASKED])
@@ -200,20 +186,18 @@ def test_no_advisor_is_asked_and_no_decision_is_logged(index, service, caplog):
 
 def test_it_answers_again_once_the_service_does(index, service):
     before = index.search([ASKED]).decisions
-    service.error = ERRORS[0]
+    service.fails = lambda _: ERRORS[0]
     index.search(["What else is there?"])
-    service.error = None
+    service.fails = lambda _: None
     assert index.search([ASKED]).decisions == before
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b")], ids=["one", "two"])
 def test_where_nothing_else_is_left_the_error_names_the_encoder(names):
-    services = [Service() for _ in names]
-    for service, name in zip(services, names, strict=True):
-        service.model = name
+    services = [Service(model=name) for name in names]
     index = index_of(UEC(services), SHOP)
     for service in services:
-        service.error = ERRORS[0]
+        service.fails = lambda _: ERRORS[0]
     with pytest.raises(ConnectionError, match=f"encoder: '{names[-1]}' failed .*429") as raised:
         index.search([ASKED])
     assert raised.value.__cause__ is ERRORS[0]

@@ -10,9 +10,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.contract.test_event_loop import WAYS
 from tests.helpers import bag_of_words, beside, index_of, python
 from tests.index.test_learn import ASKED, TEXTS
+from tests.ways import WAYS
 from uec_rag import UEC, Gate, Retriever, llama_index
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.retrieval.search import LOG
@@ -50,8 +50,7 @@ def held_index(**options):
 @pytest.fixture
 def other():
     """The index of another tenant, with a model of its own."""
-    index = index_of(UEC([bag_of_words(16, "other"), "bm25"]), [text.upper() for text in TEXTS])
-    return index
+    return index_of(UEC([bag_of_words(16, "other"), "bm25"]), [text.upper() for text in TEXTS])
 
 
 def test_a_search_of_another_tenant_ends_while_a_fit_is_held(other):

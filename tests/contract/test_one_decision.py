@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 from langchain_core.runnables import RunnableLambda
-from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import MockLLM
 
 from tests.cli.conftest import call
 from tests.server.conftest import STRICT, TEXTS, make, serving
+from tests.ways import engine_of, nodes_of, of_langchain, vector_index
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index import retriever_tool
 from uec_rag.retrieval.diversity import Diversity
@@ -43,26 +43,8 @@ def coded(told):
     return told["decision"]
 
 
-def langchain_of(index, **options):
-    return langchain.UECVectorStore(index).as_retriever(**options)
-
-
-def of_llama_index_store(index):
-    store = llama_index.UECVectorStore(index)
-    embedding = llama_index.UECEmbedding(uec=index.uec)
-    return VectorStoreIndex.from_vector_store(store, embed_model=embedding)
-
-
-def engine(index):
-    return llama_index.UECQueryEngine.from_args(llama_index.UECRetriever(index), MockLLM())
-
-
-def nodes_of(index, k):
-    return llama_index.UECRetriever(index, k)
-
-
 def store_of_llama_index(index, k, **options):
-    return of_llama_index_store(index).as_retriever(similarity_top_k=k, **options)
+    return vector_index(index).as_retriever(similarity_top_k=k, **options)
 
 
 # The decision of a search for k hits, and the hits.
@@ -70,12 +52,12 @@ SEARCHES = {
     "search": lambda index, k: of_result(index.search([QUESTION], k)),
     "asearch": lambda index, k: of_result(asyncio.run(index.asearch([QUESTION], k))),
     "diverse": lambda index, k: of_result(index.search([QUESTION], k, diversity=Diversity())),
-    "LangChain": lambda index, k: of_hits(langchain_of(index).invoke(QUESTION, k=k)),
+    "LangChain": lambda index, k: of_hits(of_langchain(index).invoke(QUESTION, k=k)),
     "LangChain, mmr": lambda index, k: of_hits(
-        langchain_of(index, search_type="mmr").invoke(QUESTION, k=k)
+        of_langchain(index, search_type="mmr").invoke(QUESTION, k=k)
     ),
     "LangChain's gate": lambda index, k: of_gate(
-        langchain.UECGate(retriever=langchain_of(index)).invoke(QUESTION, k=k)
+        langchain.UECGate(retriever=of_langchain(index)).invoke(QUESTION, k=k)
     ),
     "LlamaIndex": lambda index, k: of_hits(nodes_of(index, k).retrieve(QUESTION)),
     "LlamaIndex's store": lambda index, k: of_hits(
@@ -86,7 +68,7 @@ SEARCHES = {
 OF_AN_INDEX = {
     name: lambda index, search=search: search(index, 4)[0] for name, search in SEARCHES.items()
 } | {
-    "LlamaIndex's engine": lambda index: engine(index).query(QUESTION).metadata["uec_decision"],
+    "LlamaIndex's engine": lambda index: engine_of(index).query(QUESTION).metadata["uec_decision"],
     "LlamaIndex's tool": lambda index: coded(
         retriever_tool(llama_index.UECRetriever(index))(QUESTION).raw_output
     ),
@@ -132,7 +114,7 @@ def test_a_gate_that_is_set_decides(decide):
 
 def test_a_gate_that_is_set_later_decides_in_what_was_made_before():
     index = make()
-    gate, asked = langchain.UECGate(retriever=langchain_of(index)), engine(index)
+    gate, asked = langchain.UECGate(retriever=of_langchain(index)), engine_of(index)
     index.gate = Gate(1.0)
     assert gate.invoke(QUESTION)["decision"] == "abstain"
     assert asked.query(QUESTION).metadata["uec_decision"] == "abstain"
@@ -151,7 +133,7 @@ ONE_HIT = {
 } | {
     "Gate.search": lambda index: index.gate.search(make(), [QUESTION], 1)[0].ids,
     "LangChain's gate, its own": lambda index: langchain.UECGate(
-        retriever=langchain_of(make()), gate=index.gate
+        retriever=of_langchain(make()), gate=index.gate
     ).invoke(QUESTION, k=1)["documents"],
 }
 
@@ -166,7 +148,7 @@ def test_with_a_guarantee_as_many_hits_are_handed_over_as_it_is_of(search, guara
 
 
 def of_a_gate_of_langchain(index, gate):
-    one_hit = RunnableLambda(langchain_of(index, search_kwargs={"k": 1}).invoke)
+    one_hit = RunnableLambda(of_langchain(index, search_kwargs={"k": 1}).invoke)
     return coded(langchain.UECGate(retriever=one_hit, gate=gate).invoke(QUESTION))
 
 
@@ -196,9 +178,9 @@ def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_
 @pytest.mark.parametrize(
     "make_it",
     [
-        lambda index, gate: langchain.UECGate(retriever=langchain_of(index), gate=gate),
+        lambda index, gate: langchain.UECGate(retriever=of_langchain(index), gate=gate),
         lambda index, gate: llama_index.UECGatePostprocessor(gate=gate),
-        lambda index, gate: llama_index.UECQueryEngine(engine(index), gate=gate),
+        lambda index, gate: llama_index.UECQueryEngine(engine_of(index), gate=gate),
         lambda index, gate: setattr(index, "gate", gate),
     ],
 )
