@@ -40,7 +40,7 @@ def measure(count: int, folder: Path) -> dict[str, float]:
     small, some, gaussians = LocalStore(), _passages(range(10_000)), _gaussians(rng, 10_000)
     found = {
         "add 10,000 in memory": taken(lambda: small.add(some, gaussians)),
-        "search 10,000 in memory": taken(lambda: small.search(query, 10, beta=1.0), 20),
+        "search 10,000 in memory": taken(lambda: small.snapshot().search(query, 10, beta=1.0), 20),
     }
     store = LocalStore(place)
     for start in range(0, count, _AT_ONCE):
@@ -53,8 +53,8 @@ def measure(count: int, folder: Path) -> dict[str, float]:
     found["selective filter"] = taken(lambda: len(store.snapshot({"row": 8})), 5)
     len(store.snapshot({"third": 0}))
     found["filter of a third"] = taken(lambda: len(store.snapshot({"third": 1})), 5)
-    found["first search"] = taken(lambda: store.search(query, 10, beta=1.0))
-    found["search"] = taken(lambda: store.search(query, 10, beta=1.0), 20)
+    found["first search"] = taken(lambda: store.snapshot().search(query, 10, beta=1.0))
+    found["search"] = taken(lambda: store.snapshot().search(query, 10, beta=1.0), 20)
     given = [(_passages([row]), _gaussians(rng, 1)) for row in range(count, count + _ADDED)]
     each = [taken(lambda one=one: store.add(*one)) for one in given]
     found |= {"durable add of one, median": float(np.median(each)), "most": max(each)}

@@ -84,16 +84,13 @@ class Corpus:
         else:
             self.uec.save(path)
 
-    def _parts(self, numbers: range, role: str) -> list[Gaussian]:
+    def _encodings(self, numbers: range, role: str) -> list[Encoded]:
         vectors = [self._vectors(i, numbers, role) for i in range(self.encoders)]
-        return [
-            p.gaussian(Encoded(v, v))
-            for p, v in zip(self.uec.fitted.posteriors, vectors, strict=True)
-        ]
+        return [Encoded(v, v) for v in vectors]
 
-    def passages(self, start: int, stop: int) -> list[Gaussian]:
-        """Each encoder's Gaussians of some passages."""
-        return self._parts(range(start, stop), "passage")
+    def passages(self, start: int, stop: int) -> list[Encoded]:
+        """What each encoder makes of some passages."""
+        return self._encodings(range(start, stop), "passage")
 
     def fill(self, index: Retriever, count: int, text: str = "") -> None:
         """Add the first passages to an index."""
@@ -104,7 +101,7 @@ class Corpus:
 
     def queries(self, count: int) -> list[Gaussian]:
         """Each encoder's Gaussians of the first queries."""
-        return self._parts(range(count), "query")
+        return self.uec.fitted.gaussians(self._encodings(range(count), "query"))
 
 
 def with_encodings(

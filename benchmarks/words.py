@@ -20,7 +20,7 @@ import typer
 from benchmarks.synthetic import Corpus, K, with_encodings
 from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
-from uec_rag import UEC, Gaussian, Retriever
+from uec_rag import UEC, Retriever
 from uec_rag.encoders import Encoded
 from uec_rag.retrieval.results import SearchResult
 from uec_rag.stores import LocalStore, Passage
@@ -69,15 +69,12 @@ def ensembles(corpus: Corpus, texts: Texts) -> dict[str, UEC]:
     return {name: UEC(some).fit(pairs) for name, some in members.items()}
 
 
-def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -> list[Gaussian]:
-    """Each member's Gaussians of some texts."""
+def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -> list[Encoded]:
+    """What each member makes of some texts."""
     vectors = corpus._vectors(0, numbers, role)
-    parts = [uec.fitted.posteriors[0].gaussian(Encoded(vectors, vectors))]
-    for encoder in uec.encoders[1:]:
-        of_one = texts.query if role == "query" else texts.passage
-        words = encoder.encode([of_one(number) for number in numbers], role)
-        parts.append(uec.fitted.posteriors[1].gaussian(words))
-    return parts
+    of_one = texts.query if role == "query" else texts.passage
+    words = [of_one(number) for number in numbers]
+    return [Encoded(vectors, vectors), *(each.encode(words, role) for each in uec.encoders[1:])]
 
 
 def build(uec: UEC, corpus: Corpus, texts: Texts, count: int) -> Retriever:
@@ -98,7 +95,7 @@ def searches(
     asked = [
         (
             [texts.query(number) for number in numbers],
-            encoded(retriever.uec, corpus, texts, numbers, "query"),
+            retriever.uec.fitted.gaussians(encoded(retriever.uec, corpus, texts, numbers, "query")),
         )
         for numbers in batches
     ]

@@ -30,7 +30,7 @@ class Encode:
 
     def __call__(self, batch):
         """Encode a batch of texts."""
-        parts = self.uec.encode(batch["text"].tolist(), "passage")
+        parts = self.uec.encodings(batch["text"].tolist(), "passage")
         return {"rows": [batch["row"].tolist()], "parts": [pickle.dumps(parts)]}
 
 

@@ -127,6 +127,12 @@ def random_gaussian(rng, n, d, factors=None):
     return Gaussian.from_factors(mean, scales, profile)
 
 
+def with_terms(gaussian, terms):
+    """The same Gaussians with sparse blocks."""
+    factors = gaussian.mean, gaussian.scales, gaussian.profile
+    return Gaussian.from_factors(*factors, widths=gaussian.widths, terms=terms)
+
+
 def index_of(uec, texts, ids=None, metadatas=None, store=None, **options):
     """An index of texts, which are p0, p1 and so on unless ids are given."""
     index = Retriever(uec, store, **options)

@@ -55,7 +55,7 @@ def main(data: Data, sets: Sets = "fiqa_small,belebele_en") -> None:
             mean_ndcg(collection, [[p.id for p in find(query, None)[:_K]] for query in asked])
         ]
         for uec in (alone, both):
-            store = SourceStore(uec, Source("a model's nearest", find))
+            store = SourceStore(uec.encoders, Source("a model's nearest", find))
             found = Retriever(uec, store).search(asked, _K)
             scores.append(mean_ndcg(collection, found.ids))
         scores.append(ndcg10(both, collection))

@@ -189,7 +189,7 @@ def over(
         for name in names.split(","):
             source = source_of_model(own_encoder(folder / name), passages)
             index = Retriever(UEC([own_encoder(folder / name), "bm25"]))
-            index._store = SourceStore(index.uec, source)
+            index._store = SourceStore(index.uec.encoders, source)
             lists[f"{name}, plain store"] = [
                 source.find(question, None)[:MOST_FOUND] for question in questions
             ]

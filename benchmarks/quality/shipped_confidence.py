@@ -45,7 +45,7 @@ from uec_rag.base.text import ENGLISH_WORDS
 from uec_rag.confidence.fit_view import FitView, fit_temperature
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.index.learn import labelled_examples, without_answers
-from uec_rag.retrieval.rankings import Method, compare, unfitted_logit_line
+from uec_rag.retrieval.rankings import Method, unfitted_logit_line
 
 _ROWS = rows_of("collections")
 LEARNED, HELD_OUT, CLARIFY = (
@@ -241,11 +241,11 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         retriever = index_collection(uec, collection)
         parts = uec.encode([collection.queries[query] for query in queries], "query")
         view = retriever.store.snapshot()
-        compared = compare(uec.fitted, view, parts)
+        compared = view.compare([p.terms[0] if p.terms else p.mean for p in parts])
         best = np.stack([of_block[:, 0] for of_block in compared.leading], axis=1)
         coefficients = uec.fitted.weigh(parts, compared.leading, best)
         mu = weighted_sum(compared.similarities, coefficients * uec.fitted.weights)
-        slope, offset = unfitted_logit_line(view, parts)
+        slope, offset = unfitted_logit_line(uec.fitted, view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}
         relevant = np.zeros(logits.shape, dtype=bool)

@@ -41,7 +41,6 @@ from benchmarks.quality.shipped_confidence import (
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
-from uec_rag.retrieval.rankings import compare
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
 
@@ -128,7 +127,8 @@ def systems_of(
         foreign = np.arange(len(texts)) >= len(asked)
         result = retriever.search(texts, K)
         parts = uec.encode(texts, "query")
-        own = compare(uec.fitted, retriever.store.snapshot(), parts).similarities
+        asked = [part.terms[0] if part.terms else part.mean for part in parts]
+        own = retriever.store.snapshot().compare(asked).similarities
         cosines = next(own[i] for i, part in enumerate(parts) if not part.terms)
         every = list(collection.passages)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :K]

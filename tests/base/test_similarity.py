@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import softmax as expected_softmax
 
-from tests.helpers import random_gaussian
+from tests.helpers import random_gaussian, with_terms
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import best_rows, first_of_largest, largest, moments, probit, softmax
@@ -75,14 +75,14 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
     held = [
         Terms.from_keys(keys) for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
     ]
-    mu, sigma2 = moments(q.with_terms(asked), c.with_terms(held))
+    mu, sigma2 = moments(with_terms(q, asked), with_terms(c, held))
     words = [*map(Words.from_terms, held)]
     added = [w.similarities(w.look_up(a)) for a, w in zip(asked, words, strict=True)]
     assert all(part.any() for part in added)
     np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])
     with pytest.raises(ValueError, match="zip"):
-        moments(q.with_terms(asked), c)
+        moments(with_terms(q, asked), c)
 
 
 @given(seed=st.integers(0, 99), spread=st.floats(0, 300))

@@ -95,7 +95,7 @@ def test_an_index_is_made_again_from_a_relative_path_in_place(run, tmp_path, mon
 
 def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path):
     found = Source("candidates of theirs", lambda *_: [])
-    open_fit = Retriever(uec := UEC(["bm25"]), SourceStore(uec, found))
+    open_fit = Retriever(uec := UEC(["bm25"]), SourceStore(uec.encoders, found))
     open_fit.save(tmp_path / "fit")  # and stays open
     refused = run("index", tmp_path / "fit", "--out", tmp_path / "x", "--model", "bm25", code=2)
     assert re.search(

@@ -187,7 +187,7 @@ def test_a_gate_that_requires_a_tenant_is_loaded_so(tmp_path):
 
 
 def test_a_fit_over_a_store_requires_what_its_retriever_did(tmp_path):
-    source = SourceStore(WORDS, Source("shelf", lambda *_: [*open_index().passages()]))
+    source = SourceStore(WORDS.encoders, Source("shelf", lambda *_: [*open_index().passages()]))
     made = of_langchain(Retriever(WORDS, source, fit=False), tenant_required=True)
     gate = langchain.UECGate(retriever=of_langchain(made.index), tenant_required=True)
     for saved in (made, gate):

@@ -83,7 +83,7 @@ def _forged(request, theirs, fitted):
     if request.param == "added":
         theirs.add([theirs.forged])
     else:
-        theirs.store.index.store.add([theirs.passage], fitted.embed([TEXT]))
+        theirs.store.index.store.add([theirs.passage], fitted.encodings([TEXT], "passage"))
 
 
 def test_searches_and_the_store_give_it_without_and_no_gate_decides_on_it(theirs):

@@ -137,7 +137,7 @@ def test_what_cannot_be_listed_as_it_is_found_is_not_counted_each_time():
     source = Source("theirs", find, get=lambda ids: [by_id[i] for i in ids], sample=sample)
     from uec_rag import Retriever
 
-    index = Retriever(uec, SourceStore(uec, source), fit=False)
+    index = Retriever(uec, SourceStore(uec.encoders, source), fit=False)
     for _ in range(3):
         index.search(["Where is item 7?"])
     assert len(listings) <= 2

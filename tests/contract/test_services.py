@@ -585,21 +585,6 @@ def test_the_candidates_of_all_ways_of_asking_are_read_once(service):
     assert len({*reads[0]}) == len(reads[0])
 
 
-def test_a_variance_is_the_same_whichever_candidates_are_beside_it(service):
-    store = InMemoryVectorStore(service)
-    ids = store.add_texts(TEXTS)
-    over = UECRetriever.over(store).index
-    over.search(ASKED[:1])
-    passages = over.store.get(ids)
-    alone = [over.store.encode([passage])[0].variance for passage in passages]
-    again = UECRetriever.over(store).index
-    again.search(ASKED[1:2])
-    np.testing.assert_array_equal(np.concatenate(alone), again.store.encode(passages)[0].variance)
-    posterior, [encoded] = over.uec.fitted.posteriors[0], over.uec.encode(TEXTS[:9], "passage")[:1]
-    assert posterior.structure == "kron"
-    np.testing.assert_allclose(np.concatenate(alone[:9]), encoded.variance, rtol=1e-4)
-
-
 # A service that is down
 
 

@@ -198,7 +198,7 @@ def of_nodes(rows):
 def of_functions(rows):
     passages = [Passage(id_, text, {"t": letter}) for id_, text, letter in rows]
     source = Source("shelf", lambda *_: passages, is_retriever=True)
-    return Retriever(UECS, SourceStore(UECS, source), fit=False)
+    return Retriever(UECS, SourceStore(UECS.encoders, source), fit=False)
 
 
 OVER = {

@@ -138,7 +138,7 @@ def test_the_store_of_a_view_elsewhere_shows_its_own(make):
     assert {p.id for p in store.examples()} == {"u", "g"}
     assert not {"t", "s"}.intersection(p.id for p in store.passages())
     assert {*store.fingerprints(IDS)} == {"u", "g"}
-    assert len(store.vectors(["u", "g"])) == 2
+    assert {*map(len, store.vectors(["u", "g"]))} == {2}
     with pytest.raises(KeyError, match="is not in"):
         store.vectors(["u", "t"])
 

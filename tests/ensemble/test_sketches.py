@@ -29,7 +29,7 @@ def test_the_cosines_of_text_and_questions_are_known_to_hundredths(encoders):
     dense = [at for at, part in enumerate(parts) if not part.terms]
     vectors = [encoded(uec, at, ["does my puppy move out?"], "query")[0] for at in dense]
     pairs = zip(dense, vectors, strict=True)
-    cosines = np.stack([parts[at].mean @ vector for at, vector in pairs])
+    cosines = np.stack([parts[at].embedding @ vector for at, vector in pairs])
     likenesses = read(sketches, vectors, cosines)
     assert likenesses[1] is None
     for row in (0, 2):
@@ -49,9 +49,9 @@ def test_a_sketch_of_other_encoders_or_a_damaged_one_says_nothing():
 
 def test_a_text_without_questions_is_encoded_as_without_those_of_others():
     uec = UEC(["bm25", WORDS[0]])
-    alone = uec.encode(TEXTS[1:2], "passage")
+    alone = uec.encodings(TEXTS[1:2], "passage")
     parts, _ = encode_with_questions(uec, TEXTS, BESIDE, TEXTS)
-    assert np.array_equal(parts[1].mean[1], alone[1].mean[0])
+    assert np.array_equal(parts[1].embedding[1], alone[1].embedding[0])
 
 
 def sketches_of(index):

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import index_of, noise, refused
+from tests.helpers import assert_alike, bag_of_words, index_of, load_index, noise, refused
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores import LocalStore
@@ -63,22 +63,37 @@ def test_an_encoder_that_fails_leaves_the_index_as_it_was():
     assert [(p.id, p.text) for p in retriever.passages()] == [("1", "one"), ("2", "two")]
 
 
-def test_passages_of_another_posterior_are_refused(small, encoders, fit_pairs):
+def test_passages_of_other_encoders_are_refused_and_those_of_another_fit_are_not(
+    small, encoders, fit_pairs
+):
+    with pytest.raises(ValueError, match="it holds vectors of other encoders"):
+        Retriever(UEC(encoders[:1]), small.store)
     other = UEC(encoders, seed=1).fit(fit_pairs)
-    with pytest.raises(ValueError, match="it holds vectors of another ensemble"):
-        Retriever(other, small.store)
+    texts = [passage.text for passage in small.passages()]
+    added_after = index_of(other, texts, [passage.id for passage in small.passages()])
+    asked = ["badero", texts[3]]
+    assert_alike(Retriever(other, small.store).search(asked), added_after.search(asked))
 
 
-def test_an_index_of_before_a_fit_is_not_mixed_with_vectors_of_after(encoders, fit_pairs, texts):
-    uec = UEC(encoders)
-    retriever = index_of(uec, texts[:5])
+@pytest.mark.parametrize("space", ["direct", "shared"])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_an_ensemble_may_be_fitted_in_place(fit_pairs, texts, space, is_saved, tmp_path):
+    models = [bag_of_words(16, "small"), bag_of_words(16, "other", seed=1)]
+    uec, ids = UEC(models, space=space), [f"p{number}" for number in range(40)]
+    index = index_of(uec, texts[:20], ids[:20])
+    if is_saved:
+        index.save(tmp_path / "index")
+    assert not index.search(["badero"]).sigma2.any()
     uec.fit(fit_pairs)
-    for call in (retriever.search, retriever.add):
-        with pytest.raises(ValueError, match=r"uec: it was fitted after these 5 passages"):
-            call(["badero"])
-    retriever.clear()
-    retriever.add(texts[:5])
-    assert (retriever.search(["badero"]).sigma2 > 0).all()
+    index.add(texts[20:40], ids[20:])
+    expected = index_of(uec, texts[:40], ids).search(["badero"])
+    assert (expected.sigma2 > 0).all()
+    assert_alike(index.search(["badero"]), expected)
+    index.delete(["no such id", ids[39]])
+    assert index.search(["badero"]).sigma2.all()
+    if is_saved:
+        again = load_index(tmp_path / "index", uec, read_only=True)
+        assert_alike(again.search(["badero"]), index.search(["badero"]))
 
 
 # What Python's integers hold and no float does.

@@ -155,8 +155,8 @@ def test_passages_of_elsewhere_fit_it_too():
 def test_a_fit_that_cannot_be_recorded_changes_nothing(tmp_path):
     passages, model = [Passage(str(i), text) for i, text in enumerate(TEXTS)], bag_of_words(16, "a")
     uec, source = UEC([model, "bm25"]), Source("some texts", lambda *_: passages)
-    Retriever(uec, SourceStore(uec, source)).save(tmp_path / "index")
-    there = {"uec": uec, "store": SourceStore(uec, source), "read_only": True}
+    Retriever(uec, SourceStore(uec.encoders, source)).save(tmp_path / "index")
+    there = {"uec": uec, "store": SourceStore(uec.encoders, source), "read_only": True}
     index = Retriever.load(tmp_path / "index", **there)
     before = index.search(ASKED)
     with pytest.raises(PermissionError, match="read_only"):

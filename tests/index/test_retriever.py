@@ -11,11 +11,13 @@ from tests.helpers import (
     assert_alike,
     bag_of_words,
     index_of,
+    load_index,
     of_members,
     pairs,
+    passages,
     refused,
 )
-from uec_rag import UEC, Retriever
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
 
 
@@ -49,6 +51,38 @@ def test_the_hits_are_those_of_scoring_everything(
     np.testing.assert_allclose(
         np.take_along_axis(scores, found, axis=1), best, rtol=1e-4, atol=1e-6
     )
+
+
+FITS = {
+    "kron": lambda: UEC([bag_of_words(12, "a"), bag_of_words(9, "b"), "bm25"]),
+    "diag": lambda: UEC([bag_of_words(12, "a"), bag_of_words(9, "b")], structure="diag"),
+    "a last layer": lambda: UEC([LinearHead(), bag_of_words(9, "b")]),
+    "a last layer, diag": lambda: UEC([LinearHead(), "bm25"], structure="diag"),
+    "shared": lambda: UEC([LinearHead(), LinearHead(name="twin", seed=1)], space="shared"),
+    "paper": lambda: UEC.paper([bag_of_words(12, "a"), bag_of_words(12, "b", seed=1)], beta=1.0),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_vector_and_its_opposite_find_the_best_of_all_by_the_fit(name, sign, fit_pairs, tmp_path):
+    """Of the opposite, no score is positive; features of a last layer are kept with the vectors."""
+    uec = FITS[name]().fit(fit_pairs)
+    texts, ids = passages(200, seed=5), [f"p{number}" for number in range(200)]
+    made = index_of(uec, texts[:150], ids[:150])
+    made.save(tmp_path / "index")
+    made.add(texts[150:], ids[150:])
+    vector = sign * uec.embed(["badero golugo"], "query").mean
+    vector /= np.linalg.norm(vector)
+    query = Gaussian.certain(vector)
+    for index in (made, load_index(tmp_path / "index", uec)):
+        stored = index.vectors(ids)
+        mu, sigma2 = moments(query, stored)
+        expected = probit(mu, sigma2, uec.fitted.options.beta)[0]
+        found = index.search_vector(vector[0], 9)
+        np.testing.assert_allclose(found.scores[0], np.sort(expected)[:-10:-1], rtol=1e-4)
+        places = [ids.index(id_) for id_ in found.ids[0]]
+        np.testing.assert_allclose(found.sigma2[0], sigma2[0, places], rtol=1e-4)
 
 
 def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):

@@ -374,7 +374,7 @@ def test_an_index_of_another_version_is_refused_with_what_to_do(small, path, tmp
             database.execute(sql)
         if settings:  # such as a number where an array is now
             change_setting(database, "schema", f'{{"widths": [8], "words": {[0.5] * 500}}}')
-    said = r"has format 1, expected 4: an earlier version .* elsewhere or after removing this"
+    said = r"has format 1, expected 5: an earlier version .* elsewhere or after removing this"
     with pytest.raises(IndexCorrupted, match=said):
         Retriever.load(path)
     (tmp_path / "old" / "generations").mkdir(parents=True)
@@ -414,7 +414,7 @@ def changed(column, value):
         ("DROP INDEX passages_by_id", "lacks 'passages_by_id'"),
         (
             "PRAGMA user_version = 99",
-            f"has format 99, expected 4: a newer uec-rag than {__version__} made it; pip",
+            f"has format 99, expected 5: a newer uec-rag than {__version__} made it; pip",
         ),
         (("schema", "["), "unexpected content"),
         (("schema", '{"widths": [8], "factors": 8, "words": [[1, 0, 9]]}'), "unexpected content"),

@@ -113,7 +113,7 @@ SETTINGS = ["The port is 6379.", "There are four workers.", "The host has a pass
 
 def over_passages(uec, texts, ids, metadatas):
     passages = [Passage(*of_one) for of_one in zip(ids, texts, metadatas, strict=True)]
-    return Retriever(uec, SourceStore(uec, Source("a store", lambda *_: passages)))
+    return Retriever(uec, SourceStore(uec.encoders, Source("a store", lambda *_: passages)))
 
 
 INSTALLED = ("Installation", INSTALL, "How do I install {}?", "nginx")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers import with_terms
 from tests.stores.kinds import ENGINES, SAVED, close, every_search, every_store, reopened
 from tests.stores.test_contract import gaussians, numbered, search, view_of
 from uec_rag.base.gaussian import Terms
@@ -12,7 +13,7 @@ from uec_rag.stores import LocalStore
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 
 
-def with_words(seed, count, texts=None, scale=0.7):
+def with_words(seed, count, texts=None):
     """Gaussians with a sparse block: a few common terms, many rare ones, some texts of none."""
     rng = np.random.default_rng([seed, 1])
     if texts is None:
@@ -20,8 +21,7 @@ def with_words(seed, count, texts=None, scale=0.7):
             [LARGE_KEY - int(key) for key in rng.zipf(1.4, size=rng.integers(0, 30)) if key < 200]
             for _ in range(count)
         ]
-    terms = Terms.from_keys(texts).scale_by(np.float32(scale))
-    return gaussians(seed, count).with_terms([terms])
+    return with_terms(gaussians(seed, count), [Terms.from_keys(texts)])
 
 
 def asking(seed, count):
@@ -100,15 +100,16 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
     place = int(np.argmax(by_terms[0]))
     assert view.gather([np.array([place])])[0][0].id == "p700"
     assert by_means[0, place] == pytest.approx(float(-one.mean[0] @ one.mean[0]), rel=1e-5)
-    sure = one.with_terms([one.terms[0].scale_by(np.float32(50))])
-    assert store.search(sure, 1, beta=1.0).passages[0][0].id == "p700"
+    sure = with_terms(one, [one.terms[0].scale_by(np.float32(50))])
+    assert search(store, sure, 1, beta=1.0).passages[0][0].id == "p700"
 
 
 @every_store
-def test_terms_of_another_fit_are_refused_and_change_nothing(store):
+def test_terms_of_other_encoders_or_with_a_scale_are_refused_and_change_nothing(store):
     store.add(numbered(range(5)), with_words(0, 5))
-    for given_ in (gaussians(1, 1), with_words(1, 1, scale=0.5)):
-        with pytest.raises(ValueError, match=r"(gaussians|terms): expected"):
+    weighed = with_words(1, 1).terms[0].scale_by(np.float32(0.5))
+    for given_ in (gaussians(1, 1), with_terms(gaussians(1, 1), [weighed])):
+        with pytest.raises(ValueError, match=r"(encodings|terms): expected"):
             store.add(numbered([7]), given_)
     assert len(store) == 5
 

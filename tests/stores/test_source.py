@@ -30,7 +30,7 @@ def over(uec, count, texts=TEXTS, vectors=None, fit=False, is_store=True):
     source = Source("some texts", find, vectors, get, lambda most: held[:most])
     if not is_store:
         source = source_of_retriever("some texts", lambda question: find(question, None))
-    return Retriever(uec, SourceStore(uec, source), fit=fit)
+    return Retriever(uec, SourceStore(uec.encoders, source), fit=fit)
 
 
 @pytest.fixture(scope="module")

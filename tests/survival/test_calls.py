@@ -83,7 +83,7 @@ def _methods(index):
         "with_weights": (index.with_weights, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
         "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable_rate", "k")),
-        "store.add": (store.add, ("passages", "gaussians")),
+        "store.add": (store.add, ("passages", "encodings")),
         "store.delete": (store.delete, ("ids",)),
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),

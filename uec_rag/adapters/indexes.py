@@ -17,8 +17,8 @@ from uec_rag.index.first_fit import FitMode
 from uec_rag.index.retriever import Retriever
 from uec_rag.stores.base import Store
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.source import Source, SourceStore
-from uec_rag.stores.stored import Vectors
+from uec_rag.stores.source import SourceStore
+from uec_rag.stores.stored import Source, Vectors
 
 _T = TypeVar("_T")
 
@@ -274,7 +274,7 @@ def index_over(
             find = lambda text, filter: by_vector(encoder.query_vector(text), filter)  # noqa: E731
             source = replace(source, find=find, is_by_encoder=True)
     source = replace(source, vectors=vectors, embedding=model, stored=source.vectors, origin=origin)
-    return Retriever(uec, SourceStore(uec, source), fit=fit)
+    return Retriever(uec, SourceStore(uec.with_cache().encoders, source), fit=fit)
 
 
 def in_chroma(collection: Any) -> tuple[Vectors, Callable[..., list[str]]]:  # noqa: ANN401

@@ -24,7 +24,8 @@ from uec_rag.retrieval.results import (
     surest_decision,
 )
 from uec_rag.stores.passage import Passage, distinct
-from uec_rag.stores.source import Source, SourceStore
+from uec_rag.stores.source import SourceStore
+from uec_rag.stores.stored import Source
 
 _MOST_CONVERTED = 2**22  # bytes of hits whose passages are kept
 
@@ -65,7 +66,7 @@ def judge(uec: UEC, question: str, passages: Sequence[Passage]) -> SearchResult:
     """
     passages = distinct(passages)
     source = Source("what another retriever found", lambda *_: passages)
-    index = Retriever(uec, SourceStore(uec, source), fit=False)
+    index = Retriever(uec, SourceStore(uec.with_cache().encoders, source), fit=False)
     [result] = index.search([question], max(len(passages), 1))
     place = {passage.id: at for at, passage in enumerate(passages)}
     order = sorted(range(len(result.ids)), key=lambda at: place[result.ids[at]])

@@ -1,4 +1,4 @@
-"""Batches of diagonal Gaussians, which all stages exchange, their schema, and their score."""
+"""Batches of diagonal Gaussians, which all stages exchange."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.records import Record, cached_property
+from uec_rag.base.records import cached_property
 
 FloatArray = NDArray[np.float32]
 """An array of float32, the type of all stored and returned numbers."""
+
+Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
+"""Some rows of an array: a slice, indices or a mask."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +76,7 @@ class Terms:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer]) -> Terms:
+    def __getitem__(self, rows: Rows) -> Terms:
         """Return the terms of some texts (a slice, indices or a mask)."""
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
@@ -302,7 +305,7 @@ class Gaussian:
     def __repr__(self) -> str:
         return f"Gaussian(n={len(self)}, dimension={self.dimension})"
 
-    def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer]) -> Gaussian:
+    def __getitem__(self, rows: Rows) -> Gaussian:
         """Return the Gaussians of some rows (a slice, indices or a mask)."""
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
@@ -310,25 +313,6 @@ class Gaussian:
         terms = [block[rows] for block in self.terms]
         return Gaussian.from_checked(
             self.mean[rows], self.scales[rows], self.profile, weights, self.widths, terms
-        )
-
-    @classmethod
-    def join(cls, parts: Sequence[Gaussian]) -> Gaussian:
-        """Concatenate batches of one ensemble, without coefficients."""
-        first = parts[0]
-        return cls.from_checked(
-            np.concatenate([part.mean for part in parts]),
-            np.concatenate([part.scales for part in parts]),
-            first.profile,
-            None,
-            first.widths,
-            [*map(together, zip(*(part.terms for part in parts), strict=True))],
-        )
-
-    def with_terms(self, terms: Sequence[Terms]) -> Gaussian:
-        """Return the same Gaussians with the given sparse blocks."""
-        return Gaussian.from_checked(
-            self.mean, self.scales, self.profile, self.coefficients, self.widths, terms
         )
 
     @property
@@ -351,89 +335,3 @@ class Gaussian:
             return np.asarray(self.scales.sum(axis=1))
         trace: FloatArray = self.scales @ self.profile.sum(axis=1)
         return trace
-
-
-@dataclass(frozen=True)
-class Schema(Record):
-    """The properties that all Gaussians of a store share.
-
-    Attributes
-    ----------
-    widths : tuple of int
-        Dimensions of the blocks of the means.
-    factors : tuple of tuple of float, or None
-        The profile of a factored variance.
-    words : tuple of float
-        The scale of each sparse block.
-    lengths : tuple of float
-        The factor of each block of the means as they are stored; none if all are 1. A fit changes
-        it, and leaves what is stored.
-    """
-
-    widths: tuple[int, ...] = (0,)
-    factors: tuple[tuple[float, ...], ...] | None = None
-    words: tuple[float, ...] = ()
-    lengths: tuple[float, ...] = ()
-
-    @classmethod
-    def from_gaussians(cls, gaussians: Gaussian) -> Self:
-        """Describe a batch of Gaussians; ValueError if their terms have different scales."""
-        if any(len(np.unique(terms.scale)) > 1 for terms in gaussians.terms):
-            raise ValueError("terms: expected one scale, as of one ensemble.")
-        words = tuple(float(terms.scale.max(initial=0.0)) for terms in gaussians.terms)
-        profile = gaussians.profile
-        factors = None if profile is None else tuple(map(tuple, profile.tolist()))
-        return cls(tuple(gaussians.widths), factors, words)
-
-    @cached_property
-    def profile(self) -> FloatArray | None:
-        """The profile of a factored variance, shape (F, d); None for another one."""
-        return None if self.factors is None else as_matrix(self.factors, "factors")
-
-    @cached_property
-    def dimension(self) -> int:
-        """The dimension of the means."""
-        return sum(self.widths)
-
-    @cached_property
-    def scales(self) -> int:
-        """The number of factors of a variance that each passage has."""
-        return self.dimension if self.factors is None else len(self.factors)
-
-    @cached_property
-    def stretch(self) -> FloatArray:
-        """The `lengths` of all blocks, shape (K,)."""
-        return np.array(self.lengths or [1.0] * len(self.widths), dtype=np.float32)
-
-    def stretched(self, means: Sequence[FloatArray]) -> FloatArray:
-        """Join blocks of stored means, shape (n, d), each times its length."""
-        matrix: FloatArray = np.concatenate(means, axis=1)
-        if self.lengths:
-            matrix *= np.repeat(self.stretch, self.widths)
-        return matrix
-
-    def check(self, gaussians: Gaussian) -> None:
-        """Raise ValueError unless Gaussians may be stored beside those of this schema."""
-        schema = replace(Schema.from_gaussians(gaussians), lengths=self.lengths)
-        if schema != self:
-            raise ValueError(
-                f"gaussians: expected {self!r:.150}, as stored, got {schema!r:.150}; they come "
-                "from another fit, or another posterior. Build the index again."
-            )
-
-    def as_stored(self, gaussians: Gaussian) -> Gaussian:
-        """Return Gaussians with means as they are stored; ValueError as in `check`."""
-        self.check(gaussians)
-        if not self.lengths:
-            return gaussians
-        lengths: FloatArray = np.repeat(self.stretch, self.widths)
-        means: FloatArray = gaussians.mean / lengths
-        parts = gaussians.profile, gaussians.coefficients, gaussians.widths, gaussians.terms
-        return Gaussian.from_checked(means, gaussians.scales, *parts)
-
-    def check_query(self, query: Gaussian) -> None:
-        """Raise ValueError unless queries have the dimension of the stored passages."""
-        if query.dimension != self.dimension:
-            raise ValueError(
-                f"query: expected dimension {self.dimension}, as stored, got {query.dimension}."
-            )

@@ -4,14 +4,14 @@ import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.errors import NoDirection
-from uec_rag.base.gaussian import Terms, together
+from uec_rag.base.gaussian import Rows, Terms, together
 from uec_rag.base.progress import counted, progress_bar
 from uec_rag.base.text import undecorated
 
@@ -48,16 +48,26 @@ class Encoded:
     features: Float32Array
     terms: Terms | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle features that are the embedding as such, whatever the pickler does to arrays."""
+        parts = (self.embedding, self.features, self.terms)
+        return (_plain, parts[::2]) if self.features is self.embedding else (Encoded, parts)
+
     def __len__(self) -> int:
         """Return the number of texts."""
         return len(self.embedding)
 
-    def __getitem__(self, rows: slice | Sequence[int] | npt.NDArray[np.integer]) -> "Encoded":
+    def __getitem__(self, rows: Rows) -> "Encoded":
         """Return the encodings of some texts (a slice, indices or a mask)."""
         terms = None if self.terms is None else self.terms[rows]
         embedding = self.embedding[rows]
         is_same = self.features is self.embedding
         return Encoded(embedding, embedding if is_same else self.features[rows], terms)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the features are the embedding, as of a last layer that is the identity."""
+        return self.features is self.embedding or np.array_equal(self.features, self.embedding)
 
     @property
     def blocks(self) -> tuple[Terms, ...]:
@@ -80,6 +90,10 @@ class Encoded:
             np.zeros((0, dimension), dtype=np.float32),
             np.zeros((0, feature_dimension), dtype=np.float32),
         )
+
+
+def _plain(embedding: Float32Array, terms: Terms | None) -> Encoded:
+    return Encoded(embedding, embedding, terms)
 
 
 class Encoder(Protocol):

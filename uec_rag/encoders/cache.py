@@ -23,6 +23,7 @@ from uec_rag.encoders.base import (
     NotCopied,
     Piece,
     Role,
+    SilentEncoder,
     TermEncoder,
     assemble,
     is_encoder,
@@ -247,3 +248,9 @@ def _read(path: Path, keys: Sequence[bytes]) -> dict[bytes, _Row]:
                 array = None if features is None else np.frombuffer(features, np.float32)
                 rows[key] = np.frombuffer(embedding, np.float32), array
     return rows
+
+
+def cached(encoder: Encoder, folder: Path | None = None) -> Encoder:
+    """Return an encoder with a cache; itself if it needs none."""
+    is_fast = isinstance(encoder, CachedEncoder | TermEncoder | SilentEncoder)
+    return encoder if is_fast else CachedEncoder(encoder, folder)

@@ -102,12 +102,6 @@ def block_scales(weights: FloatArray, coefficients: FloatArray | None = None) ->
     return scales
 
 
-def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
-    """Extract each encoder's unit vectors from means in a direct sum, shapes (..., d_k)."""
-    parts = np.split(mean, np.cumsum(dimensions)[:-1], axis=-1)
-    return [part / scale for part, scale in zip(parts, block_scales(weights), strict=True)]
-
-
 def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
     """Convolve Gaussians in one shared space, and scale means to length 1 (paper eq. 1).
 

@@ -187,6 +187,11 @@ def fingerprint(encoders: Sequence[Encoder | SavedModel], fitted: Fitted) -> str
     return _hash(json.dumps(state, sort_keys=True), fitted.posteriors or ())
 
 
+def fingerprint_of_encoders(encoders: Sequence[Encoder], fitted: Fitted) -> str:
+    """Compute the hash of everything that stored vectors depend on: the same without a fit."""
+    return fingerprint(encoders, replace(fitted, posteriors=None))
+
+
 @lru_cache(maxsize=4)
 def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     """Hash a state and posteriors; cached, since every addition and snapshot needs it."""

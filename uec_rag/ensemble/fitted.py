@@ -241,12 +241,19 @@ class Fitted:
         """The weight w_k of each block's cosine: its slope divided by the mean slope."""
         return convolution.block_weights(self.slopes)
 
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """The factor of each block of passages' vectors in their means."""
+        return convolution.block_scales(self.weights)
+
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute the `blocks` of texts that the encoders have encoded."""
         if self.posteriors is None:
-            return self.blocks([Gaussian.certain(part.embedding, part.blocks) for part in encoded])
-        pairs = zip(self.posteriors, encoded, strict=True)
-        return self.blocks([posterior.gaussian(encoding) for posterior, encoding in pairs])
+            parts = [Gaussian.certain(part.embedding, part.blocks) for part in encoded]
+        else:
+            pairs = zip(self.posteriors, encoded, strict=True)
+            parts = [posterior.gaussian(encoding) for posterior, encoding in pairs]
+        return parts if self.is_direct else self.blocks(parts)
 
     def blocks(self, parts: Sequence[Gaussian]) -> list[Gaussian]:
         """Return the Gaussians that are searched, given each encoder's.
@@ -301,6 +308,22 @@ class Fitted:
     def combine_as(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
         """Combine the blocks by the `coefficients` of texts in this role."""
         return self.combine(parts, self.coefficients(parts, role))
+
+    def passages(self, encodings: Sequence[Encoded]) -> Gaussian:
+        """Compute the Gaussians of passages from what each encoder made of them."""
+        parts = self.gaussians(encodings)
+        shape = len(encodings[0]), len(parts)
+        return self.combine(parts, np.full(shape, 1 / len(parts), dtype=np.float32))
+
+    def asked(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+        """Return queries whose products with passages' vectors, side by side, are about mu_s."""
+        if not self.is_direct:  # nearly: the means of passages have length 1
+            count = len(self.names)
+            return Gaussian.certain(np.tile(parts[0].mean / np.float32(count), count))
+        weighed = [*zip(parts, (coefficients * self.weights).T, strict=True)]
+        means = [part.mean * weight[:, None] for part, weight in weighed]
+        terms = [block.scale_by(weight) for part, weight in weighed for block in part.terms]
+        return Gaussian.certain(np.concatenate(means, axis=1), terms)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Combine the blocks with given coefficients, in the direct sum of their spaces."""

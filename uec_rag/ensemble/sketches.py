@@ -14,7 +14,7 @@ from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import cached_property
 from uec_rag.encoders.base import Encoded
 from uec_rag.ensemble.uec import UEC
@@ -33,43 +33,35 @@ def encode_with_questions(
     words: Sequence[str],
     *,
     show_progress: bool | None = None,
-) -> tuple[list[Gaussian], list[bytes]]:
+) -> tuple[list[Encoded], list[bytes]]:
     """Encode n texts, each with the questions beside it; models see all of them in one call.
 
     Parameters
     ----------
     uec : UEC
-        In the direct sum.
     texts : sequence of n str
     questions : sequence of n sequences of str
     words, show_progress
-        As in `UEC.encode`.
+        As in `UEC.encodings`.
 
     Returns
     -------
-    parts : list of K Gaussian
-        As `UEC.encode` returns them.
+    encodings : list of K Encoded
     sketches : list of n bytes
         b"" of a text without questions.
     """
     ends = accumulate(map(len, questions), initial=len(texts))
     spans = [slice(*pair) for pair in pairwise(ends)]
     sketches = [b""] * len(texts)
-
-    def mix(parts: Sequence[Encoded]) -> list[Encoded]:
-        mixed = list[Encoded]()
-        for part in parts:
-            if part.terms is None:
-                part, drawings = _mix(part, spans)
-                sketches[:] = map(bytes.__add__, sketches, drawings)
-            mixed.append(part)
-        return mixed
-
     flat = [*chain.from_iterable(questions)]
-    parts = uec.encode(
-        texts, "passage", words=words, questions=flat, mix=mix, show_progress=show_progress
+    encodings = uec.encodings(
+        texts, "passage", words=words, questions=flat, show_progress=show_progress
     )
-    return parts, sketches
+    for number, part in enumerate(encodings):
+        if part.terms is None:
+            encodings[number], drawings = _mix(part, spans)
+            sketches = [*map(bytes.__add__, sketches, drawings)]
+    return encodings, sketches
 
 
 def _mix(encoded: Encoded, spans: Sequence[slice]) -> tuple[Encoded, list[bytes]]:

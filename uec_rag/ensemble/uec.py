@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -16,7 +15,7 @@ from uec_rag.base.errors import EncoderFailed, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import cached_property
-from uec_rag.encoders import CachedEncoder, Encoded, Encoder
+from uec_rag.encoders import Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
     SilentEncoder,
@@ -26,6 +25,7 @@ from uec_rag.encoders.base import (
     probe,
     unique_names,
 )
+from uec_rag.encoders.cache import cached
 from uec_rag.encoders.calls import patiently
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
@@ -206,24 +206,34 @@ class UEC:
         texts: Sequence[str],
         role: Role,
         *,
-        words: Sequence[str] | None = None,
-        questions: Sequence[str] = (),
-        mix: Callable[[Sequence[Encoded]], Sequence[Encoded]] | None = None,
         show_progress: bool | None = None,
     ) -> list[Gaussian]:
         """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
 
-        The shared space is one block, whose Gaussians are those of `embed`. An encoder of words
-        embeds `words` in place of the texts, if given; a model, each different text once.
+        The shared space is one block, whose Gaussians are those of `embed`.
+        """
+        return self.fitted.gaussians(self.encodings(texts, role, show_progress=show_progress))
 
-        Behind the texts, models encode `questions` as queries, and services in the same call, in
-        the role of the texts. `mix` makes encodings of the texts of those of both.
+    def encodings(
+        self,
+        texts: Sequence[str],
+        role: Role,
+        *,
+        words: Sequence[str] | None = None,
+        questions: Sequence[str] = (),
+        show_progress: bool | None = None,
+    ) -> list[Encoded]:
+        """Return what each encoder makes of texts, on which no fit has an effect.
+
+        An encoder of words embeds `words` in place of the texts, if given; a model, each different
+        text once. Behind the texts, models encode `questions` as queries, and services in the same
+        call, in the role of the texts.
 
         If one of several models may wait for a service, they work in threads; of questions, if
         several may, since a thread takes longer than a question. Words alone need none.
         """
-        checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
-        if role == "query" and not self._warned and fitted.posteriors is None:
+        checked, encoders = prepare_texts(texts, role), self.encoders
+        if role == "query" and not self._warned and self.fitted.posteriors is None:
             self._warned = True
             warn(_PLAIN)
 
@@ -245,12 +255,10 @@ class UEC:
         models = [encoder for encoder in encoders if not isinstance(encoder, TermEncoder)]
         waiting = [encoder for encoder in models if getattr(encoder, "waits", False)]
         if len(models) < 2 or len(waiting) <= (role == "query"):
-            parts: Sequence[Encoded] = [*map(encode, encoders)]
-        else:
-            with ThreadPoolExecutor(len(encoders)) as pool:
-                tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
-                parts = [task.result() for task in tasks]
-        return fitted.gaussians(parts if mix is None else mix(parts))
+            return [*map(encode, encoders)]
+        with ThreadPoolExecutor(len(encoders)) as pool:
+            tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
+            return [task.result() for task in tasks]
 
     def without(self, name: str) -> Self | None:
         """Return a copy in which an encoder that failed says nothing; None if none else is left."""
@@ -285,32 +293,15 @@ class UEC:
         for their variances; over another package's vector store, the candidates of one question are
         often those of the next. The cache is in memory, and lives as long as the ensemble.
         """
-        cached, kinds = copy.copy(self), (CachedEncoder, TermEncoder)
-        cached.encoders = self._cached_encoders
+        twin, encoders = copy.copy(self), self._cached_encoders
         if folder is not None:
-            encoders = self.encoders
-            cached.encoders = [
-                encoder if isinstance(encoder, kinds) else CachedEncoder(encoder, folder)
-                for encoder in encoders
-            ]
-            cached._cached_encoders = cached.encoders
-        return cached
-
-    def remembering(self) -> Self:
-        """Return a copy that keeps what services embed, for a call that is repeated if it fails."""
-        twin = copy.copy(self)
-        twin.encoders = [
-            CachedEncoder(encoder, None, capacity=sys.maxsize)
-            if getattr(encoder, "waits", False) and not isinstance(encoder, CachedEncoder)
-            else encoder
-            for encoder in self.encoders
-        ]
+            encoders = [cached(encoder, folder) for encoder in self.encoders]
+        twin.encoders = twin._cached_encoders = encoders
         return twin
 
     @cached_property
     def _cached_encoders(self) -> list[Encoder]:
-        kinds = (CachedEncoder, TermEncoder)
-        return [m if isinstance(m, kinds) else CachedEncoder(m, None) for m in self.encoders]
+        return [*map(cached, self.encoders)]
 
     def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -346,7 +337,7 @@ class UEC:
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that stored vectors depend on: models, revisions, space and posterior."""
+        """The hash of what passages are scored by: models, revisions, space and posterior."""
         from uec_rag.ensemble.ensemble_file import fingerprint
 
         return fingerprint(self.encoders, self.fitted)

@@ -28,7 +28,7 @@ def with_passages(retriever: Retriever, passages: Sequence[Passage]) -> Retrieve
     if not isinstance(view.store, View):
         return None
     store = LocalStore()
-    copy_view(view.store, store, {"fingerprint": view.uec.fingerprint})
+    copy_view(view.store, store, {})
     options = {"fit": False, "tenant_required": retriever.tenant_required}
     twin = Retriever(view.uec.with_cache(), store, language=retriever.language, **options)
     twin.calibration, twin.gate = retriever.calibration, retriever.gate

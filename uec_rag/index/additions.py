@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
 
-from uec_rag.base.gaussian import Gaussian, Terms
-from uec_rag.encoders.base import TermEncoder
+from uec_rag.encoders.base import Encoded, TermEncoder
+from uec_rag.encoders.cache import CachedEncoder
 from uec_rag.encoders.calls import patiently
-from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.sketches import encode_with_questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Searched
@@ -29,7 +30,7 @@ def encode_additions(
     *,
     text_of: Callable[[Passage], str] | None = None,
     show_progress: bool | None = None,
-) -> tuple[list[Passage], Gaussian]:
+) -> tuple[list[Passage], list[Encoded]]:
     """Encode passages for a store, where models see each different text that is not there once.
 
     So do they see the questions beside a text. Words are counted again, since they are also those
@@ -45,63 +46,72 @@ def encode_additions(
         Returns what models and words see of a passage, besides its questions, if it is not `headed`
         and `counted`.
     show_progress : bool, optional
-        As in `UEC.encode`, as are the errors.
+        As in `UEC.encodings`, as are the errors.
 
     Returns
     -------
     passages : list of n Passage
         The same, with sketches of their questions.
-    gaussians : Gaussian
-        n Gaussians, as `Store.add` takes them.
+    encodings : list of K Encoded
+        As `Store.add` takes them.
     """
     see = text_of or attrgetter("headed")
     words = [with_questions(p.metadata, see(p)) if text_of else p.counted for p in passages]
     keys, twins, stored = _stored(uec, store, passages, see)
     misses = [at for at, key in enumerate(keys) if key not in twins]
     hits = [at for at, key in enumerate(keys) if key in twins]
-    parts, sketches = list[Gaussian](), list[bytes]()
+    parts, sketches = list[list[Encoded]](), list[bytes]()
     if misses or not hits:
         of_words = [words[at] for at in misses]
         with patiently():
             encoded, sketches = _encode(
                 uec, [keys[at] for at in misses], of_words, show_progress=show_progress
             )
-        parts.append(uec.fitted.combine_as(encoded, "passage"))
-    if hits and stored is not None:
+        parts.append(encoded)
+    if hits:
         rows, of_twins = zip(*(twins[keys[at]] for at in hits), strict=True)
-        parts.append(stored[[*rows]].with_terms(_terms(uec, [words[at] for at in hits])))
+        of_words = [words[at] for at in hits]
+        parts.append(
+            [
+                encoder.encode(of_words, "passage")
+                if isinstance(encoder, TermEncoder)
+                else block[[*rows]]
+                for encoder, block in zip(uec.encoders, stored, strict=True)
+            ]
+        )
         sketches += of_twins
     order = np.argsort([*misses, *hits])
-    gaussians = parts[0] if len(parts) == 1 else Gaussian.join(parts)[order]
-    drawn = [sketches[at] for at in order.tolist()]
-    pairs = zip(passages, drawn, strict=True)
+    encodings = parts[0]
+    if len(parts) > 1:
+        encodings = [Encoded.join(block)[order] for block in zip(*parts, strict=True)]
+    pairs = zip(passages, [sketches[at] for at in order.tolist()], strict=True)
     return [
         p if p.sketch == drawing else replace(p, sketch=drawing) for p, drawing in pairs
-    ], gaussians
+    ], encodings
 
 
 def _encode(
     uec: UEC, keys: Sequence[Key], words: Sequence[str], *, show_progress: bool | None
-) -> tuple[list[Gaussian], list[bytes]]:
+) -> tuple[list[Encoded], list[bytes]]:
     """Encode different texts with their questions; sketches are b"" where there are none.
 
-    In the shared space, where an encoder has no vectors of its own, these are of the same text.
+    In the shared space, which is the paper's, these are of the same text.
     """
     if uec.fitted.is_direct and any(questions for _, *questions in keys):
         heads, tails = [text for text, *_ in keys], [questions for _, *questions in keys]
         return encode_with_questions(uec, heads, tails, words, show_progress=show_progress)
     texts = ["\n\n".join(filter(None, [text, "\n".join(questions)])) for text, *questions in keys]
-    parts = uec.encode(texts, "passage", words=words, show_progress=show_progress)
+    parts = uec.encodings(texts, "passage", words=words, show_progress=show_progress)
     return parts, [b""] * len(keys)
 
 
 def _stored(
     uec: UEC, store: Searched, passages: Sequence[Passage], see: Callable[[Passage], str]
-) -> tuple[list[Key], dict[Key, tuple[int, bytes]], Gaussian | None]:
+) -> tuple[list[Key], dict[Key, tuple[int, bytes]], list[Encoded]]:
     """Return what models see of passages; which of it a store has, its rows and sketches."""
     keys = [(see(passage), *passage.seen_beside) for passage in passages]
     if all(isinstance(encoder, TermEncoder) for encoder in uec.encoders):
-        return keys, {}, None
+        return keys, {}, []
     view, different = store.snapshot(), {*keys}
     twins = {
         key: twin
@@ -109,21 +119,22 @@ def _stored(
         if (key := (see(twin), *twin.seen_beside)) in different
     }
     if not twins:
-        return keys, {}, None
+        return keys, {}, []
     try:
         vectors = view.vectors([twin.id for twin in twins.values()])
     except KeyError:  # in a store elsewhere, it was deleted meanwhile
-        return keys, {}, None
+        return keys, {}, []
     rows = {key: (row, twin.sketch) for row, (key, twin) in enumerate(twins.items())}
     return keys, rows, vectors
 
 
-def _terms(uec: UEC, words: Sequence[str]) -> list[Terms]:
-    """Count words as blocks of the ensemble's Gaussians."""
-    scales = block_scales(uec.fitted.weights)
-    return [
-        block.scale_by(scale)
-        for encoder, scale in zip(uec.encoders, scales, strict=False)
-        if isinstance(encoder, TermEncoder)
-        for block in encoder.encode(words, "passage").blocks
+def remembering(uec: UEC) -> UEC:
+    """Return a copy that keeps what services embed, for a call that is repeated if it fails."""
+    twin = copy(uec)
+    twin.encoders = [
+        CachedEncoder(encoder, None, capacity=sys.maxsize)
+        if getattr(encoder, "waits", False) and not isinstance(encoder, CachedEncoder)
+        else encoder
+        for encoder in uec.encoders
     ]
+    return twin

@@ -45,7 +45,6 @@ ENOUGH = 64
 FEWEST = 20
 """The smallest number of labelled questions to learn from."""
 
-_AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
@@ -145,8 +144,7 @@ def fit_without_labels(
 def are_plain(encoders: Sequence[Encoder], text: str) -> bool:
     """Return whether the last layer of all encoders is the identity, as they encode a text."""
     unknown = [e for e in encoders if not isinstance(getattr(e, "uncached", e), BlackBoxEncoder)]
-    encodings = [encoder.encode([text], "passage") for encoder in unknown]
-    return all(np.array_equal(encoding.embedding, encoding.features) for encoding in encodings)
+    return all(encoder.encode([text], "passage").is_plain for encoder in unknown)
 
 
 def _models_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:

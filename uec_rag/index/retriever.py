@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,25 +12,26 @@ from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_type
-from uec_rag.base.errors import EncoderFailed, FingerprintMismatch, NoDirection, warn, warn_once
+from uec_rag.base.errors import EncoderFailed, NoDirection, warn, warn_once
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import beside, check_cancelled
 from uec_rag.base.progress import span
 from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.documents.question_tables import follow_labels
+from uec_rag.encoders.base import Encoded
 from uec_rag.encoders.calls import patiently
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
+from uec_rag.ensemble.ensemble_file import fingerprint_of_encoders
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate, check_gate
 from uec_rag.gates.labelled_search import check_labels
 from uec_rag.gates.policy import Stamp
 from uec_rag.gates.rulings import Pending, pending_on_results, settled_result
 from uec_rag.index import learn, save
-from uec_rag.index.additions import encode_additions
+from uec_rag.index.additions import encode_additions, remembering
 from uec_rag.index.first_fit import FirstFit, FitMode
-from uec_rag.index.refits import passages_to_count, refitted
 from uec_rag.index.save import Settings
 from uec_rag.index.saved_labels import ALL_LABELS, check_label, read_labels, write_label
 from uec_rag.questions.answers import TurnLike
@@ -72,7 +73,7 @@ class Retriever:
     ----------
     uec : UEC
     store : Store, optional
-        Where the Gaussians are stored; in memory by default.
+        Where passages and their vectors are stored; in memory by default.
     language : str, optional
         Code of the language of reasons and clarifying questions: "en", "de", "fr", "es", "pt",
         "it", "zh", "ja", "ko", "ar", "ru" or "hi". By default, that of each question, or English if
@@ -132,7 +133,7 @@ class Retriever:
         self._store: Searched = LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
         if len(self._store):
-            self._written.bind(uec.fingerprint)
+            self._written.bind(fingerprint_of_encoders(uec.encoders, uec.fitted))
         self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
         home = self._store if isinstance(self._store, LocalStore) else LocalStore()
@@ -325,76 +326,64 @@ class Retriever:
         if not batch:
             return []
         self._check_own(batch)
+        self._note_fit()
         self._follow()
-        while True:
-            uec = self.uec
-            try:
-                encoded, gaussians = self.encode(batch, show_progress=show_progress)
-            except NoDirection as error:
-                inputs = [(p.headed, *p.seen_beside) for p in passages]
-                row = next((at for at, texts in enumerate(inputs) if error.text in texts), None)
-                raise ValueError(
-                    f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
-                ) from error
-            except EncoderFailed as error:
-                texts = {*error.texts}
-                sent = ((p.id, (p.searched, p.headed, *p.seen_beside)) for p in passages)
-                ids = [id_ for id_, inputs in sent if not texts.isdisjoint(inputs)]
-                if not ids:
-                    raise
-                text = f"{error} It is of the passage {ids[0]!r}; nothing was added."
-                raise EncoderFailed(text, error.encoder, error.texts) from error.__cause__
-            with self.changing():
-                with self._first_fit.swapping:
-                    is_same = self.uec is uec  # else it was fitted meanwhile
-                if is_same:
-                    self.add_gaussians(encoded, gaussians)
-                    return [passage.id for passage in passages]
+        try:
+            encoded, encodings = self.encode(batch, show_progress=show_progress)
+        except NoDirection as error:
+            inputs = [(p.headed, *p.seen_beside) for p in passages]
+            row = next((at for at, texts in enumerate(inputs) if error.text in texts), None)
+            raise ValueError(
+                f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
+            ) from error
+        except EncoderFailed as error:
+            texts = {*error.texts}
+            sent = ((p.id, (p.searched, p.headed, *p.seen_beside)) for p in passages)
+            ids = [id_ for id_, inputs in sent if not texts.isdisjoint(inputs)]
+            if not ids:
+                raise
+            text = f"{error} It is of the passage {ids[0]!r}; nothing was added."
+            raise EncoderFailed(text, error.encoder, error.texts) from error.__cause__
+        self.add_encoded(encoded, encodings)
+        return [passage.id for passage in passages]
 
     def encode(
         self, passages: Sequence[Passage], *, show_progress: bool | None = None
-    ) -> tuple[list[Passage], Gaussian]:
-        """Encode passages for `add_gaussians`, of which models see each new text once.
+    ) -> tuple[list[Passage], list[Encoded]]:
+        """Encode passages for `add_encoded`, of which models see each new text once.
 
         What services embedded before another of their calls failed is kept until these passages
         are added.
         """
-        with self._first_fit.swapping:
-            self._check_fit()
-            uec, begun = self.uec, self._begun
-            if begun is None or begun[0] is not uec:
-                self._begun = begun = uec, uec.remembering(), set[str]()
+        uec, begun = self.uec, self._begun
+        if begun is None or begun[0] is not uec:
+            self._begun = begun = uec, remembering(uec), set[str]()
         try:
             return encode_additions(begun[1], self._store, passages, show_progress=show_progress)
         except BaseException:
             begun[2].update(passage.searched for passage in passages)
             raise
 
-    def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
+    def add_encoded(self, passages: Sequence[Passage], encodings: Sequence[Encoded]) -> list[str]:
         """Add passages that are already encoded.
 
         Parameters
         ----------
         passages : sequence of Passage
             Passages as returned by `make_passages`.
-        parts : sequence of Gaussian
-            Each encoder's Gaussians of their texts, as `UEC.encode` returns them.
+        encodings : sequence of Encoded
+            What each encoder made of their texts, as `UEC.encodings` returns it.
 
         Returns
         -------
         list of str
             The ids.
         """
-        return self.add_gaussians(passages, self.uec.fitted.combine_as(parts, "passage"))
-
-    def add_gaussians(self, passages: Sequence[Passage], gaussians: Gaussian) -> list[str]:
-        """Add passages with the Gaussians that the ensemble has of them; return their ids."""
-        self._check_fit()
         check_cancelled()  # later, what is added cannot be told from what was not
         with self.changing():
             self._check_own(passages)
-            self._written.bind(self.uec.fingerprint)
-            self._written.add([without_findings(passage) for passage in passages], gaussians)
+            self._written.bind(fingerprint_of_encoders(self.uec.encoders, self.uec.fitted))
+            self._written.add([without_findings(passage) for passage in passages], encodings)
         if (begun := self._begun) is not None:
             begun[2].difference_update(passage.searched for passage in passages)
             self._begun = begun if begun[2] else None
@@ -418,16 +407,12 @@ class Retriever:
                     "only this tenant has, or leave ids out."
                 )
 
-    def _check_fit(self) -> None:
-        """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
-        if self.uec.fitted.posteriors is self._posteriors:
-            return
-        if len(self._store):
-            raise ValueError(
-                f"uec: it was fitted after these {len(self._store)} passages were indexed, whose "
-                "vectors are of the previous fit; call clear() and add them again."
-            )
+    def _note_fit(self) -> None:
+        """Record that the ensemble was fitted in place, where the index is written."""
+        is_known = self.uec.fitted.posteriors is self._posteriors
         self._posteriors = self.uec.fitted.posteriors
+        if not (is_known or self._is_snapshot or self._settings.home.read_only):
+            self._use_fit(self.uec, ())
 
     @contextmanager
     def changing(self) -> Iterator[Self]:
@@ -492,7 +477,7 @@ class Retriever:
         return Passages(self._store.snapshot(all_of(self._tenant_of(tenant), filter)))
 
     def vectors(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> Gaussian:
-        """Return the stored Gaussians of ids; KeyError if an id is unknown.
+        """Return the Gaussians of ids by the fit of now; KeyError if an id is unknown.
 
         `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
         """
@@ -501,7 +486,7 @@ class Retriever:
             there = {passage.id for passage in self.get(names, tenant=tenant)}
             if unknown := [id_ for id_ in names if id_ not in there]:
                 raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
-        return self._store.vectors(names)
+        return self.uec.fitted.passages(self._store.vectors(names))
 
     def _tenant_of(self, tenant: Filter | Everyone) -> Filter | None:
         """Return the filter of a call's tenant, None for all; see `check_tenant`."""
@@ -652,7 +637,6 @@ class Retriever:
         while True:
             settings = replace(self._settings, values=home.settings)
             self._follow()
-            self._check_fit()
             uec, store = self.uec, self._store
             if failed:
                 uec, store = without(uec, store, failed) or (uec, store)
@@ -724,6 +708,7 @@ class Retriever:
         TypeError, ValueError
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
+        self._note_fit()
         self._follow()
         self._store.remove_deleted()
         condition = all_of(self._tenant_of(tenant), filter)
@@ -974,6 +959,8 @@ class Retriever:
 
     def _fit_once(self) -> bool:
         """Fit an ensemble without a fit; return whether it is fitted beside searches now."""
+        if self.uec.fitted.posteriors is not self._posteriors:
+            self._note_fit()
         if not self._first_fit.is_due or self._is_snapshot:
             return False
         return self._first_fit.once(self.uec, self._store, self._must_stay, self._fit)
@@ -989,15 +976,18 @@ class Retriever:
         is_calibrated = self.calibration is not None or has_own_gate
         return is_engine or home.read_only or is_calibrated or bool(read_labels(home))
 
-    def _use_fit(
-        self, uec: UEC, passages: Sequence[Passage], *, must_recount: bool = False
-    ) -> None:
-        """Take another fit of the ensemble, with which all passages are scored from now on."""
-        with refitted(
-            *(self._settings.home, self._written, self.uec, uec, self.calibration),
-            *(self._first_fit.swapping, passages),
-            must_recount=must_recount,
-        ) as store:
+    def _use_fit(self, uec: UEC, passages: Sequence[Passage]) -> None:
+        """Take another fit of the ensemble, with which all passages are scored from now on.
+
+        `passages`: those that it was made on; a source of candidates learns their words.
+        """
+        store, home = self._written.with_encoders(uec.with_cache().encoders), self._settings.home
+        if isinstance(store, SourceStore) and passages:
+            store.learn_words(passages)
+        with ExitStack() as stack:
+            with home.changing():
+                save.record(home, store, uec, self.calibration)
+                stack.enter_context(self._first_fit.swapping)  # before others see the new fit
             self._store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
             self._settings = self._settings.now()
 
@@ -1118,15 +1108,12 @@ class Retriever:
         """Open an index; `uec`: the ensemble that it was made with, None for that in the folder."""
         home, elsewhere = settings.home, saved_store(settings.values, store)
         ensemble = uec or settings.load_ensemble()
-        have_other_stems = settings.check_made_with(ensemble)
-        retriever = cls(ensemble, fit=fit)
-        retriever._store = home if elsewhere is None else elsewhere.with_ensemble(ensemble)
-        if len(retriever._store) and not have_other_stems:
-            retriever._written.bind(ensemble.fingerprint)
+        settings.check_made_with(ensemble)
+        retriever, store = cls(ensemble, fit=fit), home if elsewhere is None else elsewhere
+        retriever._store = store.with_encoders(ensemble.with_cache().encoders)
+        if len(retriever._store):
+            retriever._written.bind(fingerprint_of_encoders(ensemble.encoders, ensemble.fitted))
         retriever._settings, retriever.calibration = settings, settings.read_calibration()
-        if have_other_stems:
-            passages = passages_to_count(ensemble, retriever._store, home)
-            retriever._use_fit(ensemble, passages, must_recount=True)
         return retriever
 
     def _follow(self) -> None:
@@ -1144,15 +1131,10 @@ class Retriever:
         """Take the ensemble and the calibration of the folder."""
         values, before = settings.values, self._settings.values
         expected = values.get("ensemble_fingerprint")
-        has_any = len(self._store) > 0
-        if expected is not None and has_any and expected != self.uec.fingerprint:
+        if expected is not None and len(self._store) and expected != self.uec.fingerprint:
             self.uec = settings.load_ensemble()
             self._posteriors = self.uec.fitted.posteriors
-            if expected != self.uec.fingerprint:
-                raise FingerprintMismatch(
-                    "index: its words are counted with other stems (another PyStemmer) since; "
-                    "load it again."
-                )
+            settings.check_made_with(self.uec)
         if values.get("calibration") != before.get("calibration"):
             self.calibration = settings.read_calibration()
         self._settings = settings
@@ -1201,5 +1183,5 @@ def without(uec: UEC, store: Searched, failed: Sequence[str]) -> tuple[UEC, Sear
         quiet = uec if encoder is None and twin is not store else uec.without(name)
         if quiet is None or twin is None:
             return None
-        uec, store = quiet, twin.with_ensemble(quiet)
+        uec, store = quiet, twin.with_encoders(quiet.encoders)
     return uec, store

@@ -25,7 +25,12 @@ from uec_rag.base.errors import (
 )
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
+from uec_rag.ensemble.ensemble_file import (
+    SavedEnsemble,
+    fingerprint,
+    fingerprint_of_encoders,
+    read_fit,
+)
 from uec_rag.ensemble.uec import UEC
 from uec_rag.gates.gate import GATE_FILE, Gate
 from uec_rag.index.learn import CorpusCalibration
@@ -123,13 +128,9 @@ class Settings:
         """Verify the checksums of the ensemble; IndexCorrupted if they differ."""
         self.read_whole(Settings.read_fit)
 
-    def check_made_with(self, uec: UEC) -> bool:
-        """Return whether it was made with an ensemble that differs in the stems of words alone.
-
-        FingerprintMismatch if it differs otherwise.
-        """
-        expected = self.values.get("ensemble_fingerprint") or self.values.get("fingerprint")
-        ensemble = self.read_fit()
+    def check_made_with(self, uec: UEC) -> None:
+        """Raise FingerprintMismatch if it was made with another ensemble, or other stems."""
+        expected, ensemble = self.values.get("ensemble_fingerprint"), self.read_fit()
         try:
             actual = uec.fingerprint
         except EncoderFailed:
@@ -139,7 +140,7 @@ class Settings:
                 saved_model.inform(model)
             actual = uec.fingerprint
         if expected in (None, actual):
-            return False
+            return
         if ensemble is not None:
             saved = {encoder.name: encoder for encoder in ensemble.encoders}
             before = [
@@ -147,7 +148,11 @@ class Settings:
                 for encoder in uec.encoders
             ]
             if fingerprint(before, uec.fitted) == expected:
-                return True
+                raise FingerprintMismatch(
+                    "index: its words were counted with other stems, by another PyStemmer or "
+                    "uec-rag. Use that one, or make the index again, elsewhere or after removing "
+                    "this: uec-rag index FOLDER --out INDEX."
+                )
         raise FingerprintMismatch(
             f"uec: expected the ensemble of the index with its fit, got {uec!r}. Omit uec= to load "
             "the saved one, and pass what has no name by encoders={name: embedding}, or the "
@@ -177,33 +182,27 @@ def record(
     """Write what was learned into the folder of an index, and where its passages are."""
     with home.changing():
         if store is home:
-            home.bind(uec.fingerprint)
+            home.bind(fingerprint_of_encoders(uec.encoders, uec.fitted))
         elif isinstance(store, CandidateStore):
             home.change_settings({STORE: store.describe()})
         state = None if calibration is None else calibration.metadata()
         home.change_settings({"calibration": state})
-        record_ensemble(home, uec)
-
-
-def record_ensemble(index: LocalStore, uec: UEC) -> None:
-    """Write an ensemble into the folder of an index, in place of the one that is there."""
-    if index.folder is None:
-        return
-    ensembles = index.folder / _ENSEMBLES
-    folder = ensembles / secrets.token_hex(8)
-    with index.changing():
+        if home.folder is None:
+            return
+        ensembles = home.folder / _ENSEMBLES
+        folder = ensembles / secrets.token_hex(8)
         folder.mkdir(parents=True)
         try:
             uec.save(folder)
             to_disk(ensembles)
             settings = {"ensemble": folder.name, "ensemble_fingerprint": uec.fingerprint}
-            index.change_settings(settings)
+            home.change_settings(settings)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         # While this has the turn to write, no other process has made one that is not named yet.
         for leftover in {*ensembles.iterdir()} - {folder}:
-            index.after_commit(partial(shutil.rmtree, leftover, ignore_errors=True))
+            home.after_commit(partial(shutil.rmtree, leftover, ignore_errors=True))
 
 
 def save_index(
@@ -227,7 +226,7 @@ def save_index(
                 required = bool(home.settings.get(TENANT_REQUIRED))
             if isinstance(store, LocalStore | View):
                 labels = {name: home.settings.get(name) for name in ALL_LABELS}
-                fingerprint = {"fingerprint": uec.fingerprint}
+                fingerprint = {"fingerprint": fingerprint_of_encoders(uec.encoders, uec.fitted)}
                 copy_view(store.snapshot(), home, {**labels, **settings, **fingerprint})
             record(home, store, uec, calibration)
             home.change_settings({TENANT_REQUIRED: required})

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import EncoderFailed, warn
 from uec_rag.base.files import lock_file
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.text import questions_in, undecorated
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.documents.question_tables import follow_labels
+from uec_rag.encoders.base import Encoded
 from uec_rag.index.retriever import Retriever
 from uec_rag.index.save import MADE_WITH, TENANT_REQUIRED, open_home
 from uec_rag.index.saved_labels import ALL_LABELS, all_labels
@@ -129,14 +129,14 @@ def replace_files(
     outdated = [p.id for p in before if p.id not in ids and file_of(p) not in refusals]
     with retriever.changing():
         if encoded is not None:
-            retriever.add_gaussians(*encoded)
+            retriever.add_encoded(*encoded)
         retriever.delete(outdated)
     return len(passages)
 
 
 def _encode(
     retriever: Retriever, passages: list[Passage]
-) -> tuple[list[Passage], tuple[list[Passage], Gaussian] | None, set[str | None]]:
+) -> tuple[list[Passage], tuple[list[Passage], list[Encoded]] | None, set[str | None]]:
     """Encode passages, but for those of files of which a service refuses a text.
 
     Returns the passages, what is encoded, and the files that are left out; a warning names each.

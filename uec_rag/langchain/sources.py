@@ -30,8 +30,8 @@ from uec_rag.stores.base import Filter
 from uec_rag.stores.comparisons import ORDERS, Compare
 from uec_rag.stores.filters import leaves, matching, parse, translate
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.source import Search, Source, source_of_retriever
-from uec_rag.stores.stored import Vectors
+from uec_rag.stores.source import Search, source_of_retriever
+from uec_rag.stores.stored import Source, Vectors
 
 _MORE = 8  # times as many documents that are filtered next, while too few match
 

@@ -50,8 +50,8 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.stores.base import EVERYONE, Filter, Store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.source import Search, Source, source_of_retriever
-from uec_rag.stores.stored import Vectors
+from uec_rag.stores.source import Search, source_of_retriever
+from uec_rag.stores.stored import Source, Vectors
 
 _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""

@@ -232,7 +232,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         self.index._check_own(passages)
         # What LlamaIndex had embedded by `UECEmbedding` is in the cache.
         uec = self.index.uec.with_cache()
-        self.index.add_gaussians(
+        self.index.add_encoded(
             *encode_additions(uec, self.index.store, passages, text_of=attrgetter("text"))
         )
         return [node.node_id for node in nodes]

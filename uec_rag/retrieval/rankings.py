@@ -2,7 +2,6 @@
 
 find          finds the hits of phrasings, in a `Block` of them; yields a `Ranking` for each
 view_for      looks at the passages; in a remote store, at the candidates of its question
-compare       computes the similarity of every encoder to every column
 top_k         finds the columns with the highest s_hat, and which of them have the same text
 features_of   computes what the confidence in each question's hits is estimated from
 judge         estimates it
@@ -15,18 +14,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import attrgetter
 from typing import Literal, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import LookedUp
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, stack_rows
-from uec_rag.base.records import cached_property
+from uec_rag.base.records import Memory, cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, QUESTION_KEYS, own_text, telling_words
 from uec_rag.clarify.outline import Node, Outline, underspecified
@@ -44,9 +44,10 @@ from uec_rag.confidence.model import (
     features,
     shipped_model,
 )
+from uec_rag.encoders.base import Encoded
 from uec_rag.ensemble import sketches
-from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.uec import UEC
 from uec_rag.evidence.absence import unheard_names
 from uec_rag.evidence.asked import LIKENED, Asked
 from uec_rag.evidence.family import family_of
@@ -57,8 +58,10 @@ from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.base import Filter, Searched, StoreHits
 from uec_rag.stores.candidates import CandidateStore
+from uec_rag.stores.encodings import GIVEN, Schema
 from uec_rag.stores.local import View
-from uec_rag.stores.local.segments import Compared
+from uec_rag.stores.local.segments import Compared, Part, Segment
+from uec_rag.stores.local.view import gaussians_of
 from uec_rag.stores.passage import Passage
 
 _METHOD = 1
@@ -315,7 +318,8 @@ def find(
         of_rows = parts if len(phrasings) <= step else [part[rows] for part in parts]
         if not step:  # of a blank question
             continue
-        view = view_for(method, store, phrasings[rows], of_rows, k)
+        questions = [phrasing.lines for phrasing in phrasings[rows]]
+        view = view_for(method.fitted, store, questions, of_rows, k)
         if len(view):
             block = find_block(method, store, view, phrasings[rows], of_rows, k, rivals)
             yield from judge(block)
@@ -333,7 +337,10 @@ def find_block(
     rivals: Rivals | None,
 ) -> Block:
     """Find the hits of a block of questions in a view with passages."""
-    fitted, compared = method.fitted, compare(method.fitted, view, parts)
+    fitted, compared = (
+        method.fitted,
+        view.compare([part.terms[0] if part.terms else part.mean for part in parts]),
+    )
     best = np.stack([leading[:, 0] for leading in compared.leading], axis=1)
     pi = fitted.weigh(parts, compared.leading, best)
     query = fitted.combine(parts, pi)
@@ -342,7 +349,7 @@ def find_block(
         np.take_along_axis(columns, top.columns, axis=1) for columns in compared.similarities
     ]
     similarities = np.stack(to_hits, axis=1).astype(np.float32, copy=False)
-    line = unfitted_logit_line(store, parts) if method.model.standardised else None
+    line = unfitted_logit_line(fitted, store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
     copies, depth = [*map(_copies, texts)], max(k, READ)
     places = [np.flatnonzero(numbers < depth) for numbers, _ in copies]
@@ -429,26 +436,56 @@ def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.int
 
 
 def view_for(
-    method: Method,
+    fitted: Fitted,
     store: Searched,
-    phrasings: Sequence[Phrasing],
+    questions: Sequence[str],
     parts: Sequence[Gaussian],
     k: int,
+    weights: FloatArray | None = None,
 ) -> View:
-    """Return the passages of a store; of a remote one, the candidates for one question."""
-    if not isinstance(store, CandidateStore):
-        return cast(View, store.snapshot())
-    questions, combined = [p.lines for p in phrasings], method.fitted.combine_as(parts, "query")
-    return store.fetch(questions, combined, _FEWEST * max(k, NEAREST))
+    """Return the passages of a store; of a remote one, the candidates for one question.
+
+    `weights`: those of the blocks, by which candidates are found; of the rule by default.
+    """
+    if isinstance(store, CandidateStore):
+        if weights is None:
+            weights = fitted.coefficients(parts, "query") * fitted.weights
+        query = fitted.asked(parts, weights)
+        view = store.fetch(questions, query, _FEWEST * max(k, NEAREST))
+    else:
+        view = cast(View, store.snapshot())
+    return view if fitted.is_direct else _convolved(view, fitted)
 
 
-def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:
-    """Compare the Gaussians of the questions with the passages, block by block."""
-    # With this scale, products with the stored blocks are cosines.
-    blocks: list[FloatArray | Terms] = []
-    for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
-        blocks.append(part.terms[0].scale_by(1 / scale) if part.terms else part.mean / scale)
-    return view.compare(blocks)
+_CONVOLVED = Memory(WeakKeyDictionary[Segment, Segment])  # of fits
+
+
+def _convolved(view: View, fitted: Fitted) -> View:
+    """Return a view in which the Gaussians in the shared space are given, made once for each."""
+    segments, parts = _CONVOLVED.of(fitted), list[Part]()
+    for part in view.state.parts:
+        segment = segments.get(part.segment)
+        if segment is None:
+            batches = [Encoded(of.mean, of.variance) for of in gaussians_of(fitted, part.segment)]
+            shared = [Encoded.join(batches)]
+            segment = segments[part.segment] = replace(part.segment, vectors=shared)
+        parts.append(replace(part, segment=segment))
+    width = view.state.schema.widths[:1]
+    return View(replace(view.state, parts=parts, schema=Schema(width, width)), view.texts)
+
+
+def find_vector(
+    uec: UEC, store: Searched, mean: FloatArray, k: int, filter: Filter | None
+) -> StoreHits:
+    """Find the k best hits of a query of which only the mean is known, shape (1, d)."""
+    fitted, widths = uec.fitted, [encoder.dimension for encoder in uec.encoders]
+    blocks = np.split(mean, np.cumsum(widths)[:-1], axis=1) if fitted.is_direct else [mean]
+    parts = [*map(Gaussian.certain, blocks)]
+    view = view_for(fitted, store.snapshot(filter), [""], parts, k, fitted.lengths[None])
+    is_exact = not store.is_elsewhere or (filter is None and len(view) >= len(store))
+    beta, fit = fitted.options.beta, fitted if fitted.is_direct else GIVEN
+    hits = view.search(Gaussian.certain(mean), k, beta=beta, fit=fit)
+    return replace(hits, exact=is_exact)
 
 
 def top_k(
@@ -466,8 +503,8 @@ def top_k(
     size = len(view)
     count = min(size, different)
     while True:
-        beta = fitted.options.beta
-        top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
+        fit, beta = fitted if fitted.is_direct else GIVEN, fitted.options.beta
+        top = view.top_k(fit, query, count, beta=beta, compared=compared, weights=weights)
         texts = view.text_keys(top.columns)
         distinct = min(len({*of_query}) for of_query in texts.tolist())
         if distinct >= different or count == size or count >= max(different, _DEEPEST):
@@ -627,13 +664,14 @@ def _beyond(block: Block, row: int, store: Searched) -> FloatArray:
     """
     method, phrasing, pi = block.method, block.phrasings[row], block.coefficients[row : row + 1]
     parts = [part[row : row + 1] for part in block.parts]
-    view = view_for(method, store, [phrasing], parts, NEAREST)
+    view = view_for(method.fitted, store, [phrasing.lines], parts, NEAREST)
     if not len(view):
         return block.top.mu[row, :0]
     weights = pi * method.fitted.weights
     if phrasing.turns:
         weights = weights / _mean_lengths(block, row)
-    compared, query = compare(method.fitted, view, parts), method.fitted.combine(parts, pi)
+    compared = view.compare([part.terms[0] if part.terms else part.mean for part in parts])
+    query = method.fitted.combine(parts, pi)
     top, [texts] = top_k(method.fitted, view, query, compared, weights, 2 * NEAREST)
     of_hits = {*block.texts[row].tolist()}
     places = [at for at in _copies(texts)[1].tolist() if int(texts[at]) not in of_hits]
@@ -676,7 +714,7 @@ _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
 def unfitted_logit_line(
-    store: Searched, parts: Sequence[Gaussian]
+    fitted: Fitted, store: Searched, parts: Sequence[Gaussian]
 ) -> tuple[np.float32, FloatArray]:
     """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
 
@@ -685,7 +723,9 @@ def unfitted_logit_line(
     encoder serves as a prior worth a few pairs. To a lexical encoder, unrelated texts are assumed
     to have a similarity of 0.
     """
-    cosine = cosines_of_pairs(store.sample(_UNRELATED).mean[: 2 * _UNRELATED])
+    sample = store.sample(_UNRELATED)
+    unrelated = fitted.passages(sample).mean if sample else np.zeros((0, 0), dtype=np.float32)
+    cosine = cosines_of_pairs(unrelated[: 2 * _UNRELATED])
     count = len(cosine) + _USUAL_PAIRS
     centre = (cosine.sum() + _USUAL_PAIRS * _USUAL_MEAN) / count
     square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -46,7 +46,7 @@ from uec_rag.questions.phrasing import HALVES, Phrasing, phrasings
 from uec_rag.questions.query import Query
 from uec_rag.questions.replies import Reading, Within, find_readings
 from uec_rag.retrieval.diversity import Diversity, diversify
-from uec_rag.retrieval.rankings import Method, Ranking, Rivals, find
+from uec_rag.retrieval.rankings import Method, Ranking, Rivals, find, find_vector
 from uec_rag.retrieval.results import HANDED, Hit, Result, SearchResult, own_copy, without_findings
 from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Everyone, Filter, Searched
@@ -188,7 +188,12 @@ def search_queries(uec: UEC, store: Searched, method: Method, request: Request) 
     result = SearchResult(results)
     if (diversity := request.diversity) is None:
         return result
-    return diversify(store.vectors, result, request.k, diversity.lambda_mult)
+    return diversify(_vectors_of(uec, store), result, request.k, diversity.lambda_mult)
+
+
+def _vectors_of(uec: UEC, store: Searched) -> Callable[[Sequence[str]], Gaussian]:
+    """Return the function that returns the Gaussians of ids."""
+    return lambda ids: uec.fitted.passages(store.vectors(ids))
 
 
 _PAGE = regex.compile(
@@ -467,8 +472,8 @@ def ask_vector(
         raise ValueError("embedding: expected a vector with a direction, got zeros.")
     if len(fitted.weights) == 1:
         mean = mean / np.float32(length)
-    query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
-    hits = store.search(query, request.depth, beta=fitted.options.beta, filter=request.filter)
+    count = len(fitted.names)
+    hits = find_vector(uec, store, mean, request.depth, request.filter)
     mu, pi = hits.mu[0], np.full(count, 1 / count, dtype=np.float32)
     chance = np.clip(mu, 0, 1)
     best = float(chance.max(initial=0.0))
@@ -481,7 +486,8 @@ def ask_vector(
     result = Result("", decision, weights, pi, records, at_k, hits.exact, judged=False)
     if diversity is None:
         return SearchResult([result])
-    return diversify(store.vectors, SearchResult([result]), request.k, diversity.lambda_mult)
+    vectors = _vectors_of(uec, store)
+    return diversify(vectors, SearchResult([result]), request.k, diversity.lambda_mult)
 
 
 def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool = False) -> Result:

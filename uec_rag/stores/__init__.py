@@ -1,7 +1,7 @@
-"""Stores of the ensemble's Gaussians, and their search: one protocol, in memory and in Qdrant.
+"""Stores of passages and vectors, and their search: one protocol, in memory and in Qdrant.
 
-`base` has the protocol, `passage` and `metadata` what is kept, `filters` what selects; `local` is
-ours, `qdrant` an engine, `source` any other store, of which `candidates` are compared.
+`base` has the protocol, `passage`, `metadata` and `encodings` what is kept, `filters` what selects;
+`local` is ours, `qdrant` an engine, `source` any other store, of which `candidates` are compared.
 """
 
 from uec_rag.stores.base import Filter, Store

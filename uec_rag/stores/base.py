@@ -1,4 +1,4 @@
-"""The contract of stores: passages with Gaussians, searched by the uncertainty-aware score."""
+"""The contract of stores: passages with what encoders made of them, which are searched."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.ensemble.uec import UEC
+from uec_rag.encoders.base import Encoded, Encoder
+from uec_rag.stores.encodings import checked
 from uec_rag.stores.passage import Checked, Passage, check_passage, hash_text
 
 Probes: TypeAlias = tuple[tuple[float, ...], ...]
@@ -53,7 +53,7 @@ class StoreHits:
     scores, mu, sigma2 : array, shape (n, k)
         s_hat, and mean and variance of the similarity from which it is computed.
     passages : sequence of n lists of Passage
-        Those that were read: all by `Searched.search`, none by `View.top_k`.
+        Those that were read: all by `View.search`, none by `View.top_k`.
     exact : bool
         Whether no other passage can have a higher score.
     """
@@ -122,8 +122,8 @@ class Searched(ABC):
         return self.get([passage.id for passage in passages])
 
     @abstractmethod
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if an id is unknown."""
+    def vectors(self, ids: Sequence[str]) -> list[Encoded]:
+        """Return what each encoder made of ids, but for words; KeyError if an id is unknown."""
 
     @abstractmethod
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
@@ -137,24 +137,8 @@ class Searched(ABC):
         return [*islice(self.passages(), limit)]
 
     @abstractmethod
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
-
-    @abstractmethod
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """Find the k passages with the highest s_hat for n queries; of candidates, for one.
-
-        Of passages with equal scores, earlier ones come first in a local store.
-
-        Raises
-        ------
-        ValueError
-            If k < 1, or the query does not have the dimension of the stored passages.
-        TypeError, ValueError
-            If the filter is invalid; see `uec_rag.stores.filters`.
-        """
+    def sample(self, count: int) -> list[Encoded]:
+        """Return what encoders made of a sample of about `count` passages, or of all if fewer."""
 
     @property
     def probes(self) -> Probes:
@@ -169,14 +153,14 @@ class Searched(ABC):
         del ids
         return set()
 
-    def with_ensemble(self, uec: UEC) -> Self:
-        """Return the store with another fit of the ensemble by which it encodes, if it does."""
-        del uec
+    def with_encoders(self, encoders: Sequence[Encoder]) -> Self:
+        """Return the store with other objects for its encoders, if it has any."""
+        del encoders
         return self
 
 
 class Store(Searched):
-    """A collection of passages with their Gaussians: a local index, or a source of candidates.
+    """A collection of passages and their vectors: a local index, or a source of candidates.
 
     The first, `uec_rag.stores.LocalStore`, lists and looks up all passages, and is searched
     exactly. Any other is `uec_rag.stores.candidates.CandidateStore`.
@@ -203,11 +187,14 @@ class Store(Searched):
 
     @abstractmethod
     def bind(self, fingerprint: str) -> None:
-        """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
+        """Record which encoders made the vectors; FingerprintMismatch if others did."""
 
     @abstractmethod
-    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages, replacing those with the same ids."""
+    def add(self, passages: Sequence[Passage], encodings: Sequence[Encoded] | Gaussian) -> None:
+        """Add passages, replacing those with the same ids.
+
+        `encodings`: what each encoder made of them; or Gaussians, which are searched as they are.
+        """
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> int:
@@ -215,33 +202,31 @@ class Store(Searched):
 
 
 def check_same(stored: str | None, fingerprint: str) -> None:
-    """Raise FingerprintMismatch if stored vectors are of another ensemble than one's own."""
+    """Raise FingerprintMismatch if stored vectors were made by others than one's own encoders."""
     if stored not in (None, fingerprint):
         raise FingerprintMismatch(
-            f"store: it holds vectors of another ensemble ({str(stored)[:12]!r}, this one is "
-            f"{fingerprint[:12]!r}): other models, revisions or posterior. Use that ensemble or "
-            "build the index again."
+            f"store: it holds vectors of other encoders ({str(stored)[:12]!r}, these are "
+            f"{fingerprint[:12]!r}): other models, revisions or last layers. Use those or build "
+            "the index again."
         )
 
 
-def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
-    """Check passages and their Gaussians, and return the passages with copied metadata.
+def check_addition(
+    passages: Sequence[Passage], encodings: Sequence[Encoded] | Gaussian
+) -> tuple[list[Passage], list[Encoded]]:
+    """Check passages and their encodings, and return both, the metadata copied.
 
-    ValueError if there is not one Gaussian per passage, or if an id occurs twice; and as in
-    `check_passage`.
+    ValueError if there is not one row per passage, or if an id occurs twice; and as in
+    `check_passage` and `uec_rag.stores.encodings.checked`.
     """
-    check_type(gaussians, Gaussian, "gaussians", "a Gaussian")
-    if len(passages) != len(gaussians):
-        raise ValueError(
-            f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
-        )
-    checked = [
+    blocks = checked(encodings, len(passages))
+    copies = [
         item if isinstance(getattr(item, "metadata", None), Checked) else check_passage(item)
         for item in passages
     ]
-    if len({item.id for item in checked}) < len(checked):
+    if len({item.id for item in copies}) < len(copies):
         raise ValueError("ids: expected distinct ids in one call.")
-    return checked
+    return copies, blocks
 
 
 class Passages(Sized, Iterable[Passage]):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from uec_rag.base.checks import check_k, check_type
+from uec_rag.base.checks import check_type
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.stores.base import Filter, Store, StoreHits
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.local.view import View
 
 
@@ -38,7 +37,7 @@ class CandidateStore(Store):
         questions : sequence of n str
             The ways of asking it; "" if only its vector is known.
         query : Gaussian
-            n queries.
+            n queries, whose products with stored vectors, side by side, are about mu_s.
         count : int
             The smallest number of candidates for each.
         """
@@ -63,15 +62,6 @@ class CandidateStore(Store):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take what it learned from what `describe` returned."""
         del state  # most learn nothing
-
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """See `Searched`; passages that are no candidates are not found."""
-        k, store = check_k(k), self.snapshot(filter)
-        view = store.fetch([""], query, 4 * k)
-        is_whole = filter is None and len(view) >= len(store)
-        return replace(view.search(query, k, beta=beta), exact=is_whole)
 
 
 STORE = "store"

@@ -1,7 +1,8 @@
 """A store in Qdrant, distributed or local: a source of candidates.
 
-A point is a passage, with a named vector for its mean, one without an index for its scales, and a
-sparse vector for each sparse encoder. A search fetches candidates of a query, which are compared
+A point is a passage, with a named vector of what encoders made of it, side by side, one without an
+index of their features, unless these are the vectors, and a sparse vector for each encoder that
+counts words. A search fetches candidates of a query, which are compared
 and scored here by the same code as in a local index, with the frequencies of words in a sample of
 the passages.
 """
@@ -14,7 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
@@ -25,11 +26,13 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.counts import K1, Frequencies
 from uec_rag.base.errors import missing_extra, warn_once
 from uec_rag.base.files import as_path
-from uec_rag.base.gaussian import Gaussian, Schema, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Recent, Record
+from uec_rag.encoders.base import Encoded
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, check_addition, check_same
 from uec_rag.stores.candidates import CandidateStore
+from uec_rag.stores.encodings import Schema
 from uec_rag.stores.local.view import View
 from uec_rag.stores.metadata import kinds_of_texts, restore_kinds
 from uec_rag.stores.passage import Passage
@@ -46,7 +49,7 @@ CANDIDATES = 256
 """The default number of passages nearest by mu_s that a search scores."""
 
 _METADATA = "uec_rag"  # key of ours in a collection's metadata
-_MEAN, _SCALES, _VALUES = "mean", "scales", "values"
+_VECTORS, _FEATURES, _VALUES = "vectors", "features", "values"
 _PASSAGE = [
     "id",
     "text",
@@ -65,11 +68,11 @@ _T = TypeVar("_T")
 
 
 class QdrantStore(CandidateStore):
-    """Passages and their Gaussians in a Qdrant collection.
+    """Passages and their vectors in a Qdrant collection.
 
     Candidates are the passages nearest by mu_s in Qdrant's HNSW and by words, which are fetched and
     scored in this process. Adding the first passages creates the collection, which records their
-    ensemble.
+    encoders.
 
     Of a filter, Qdrant runs `$id`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on
     keys that are one word; the rest is applied to its candidates. An index of Qdrant on
@@ -114,7 +117,8 @@ class QdrantStore(CandidateStore):
     >>> store = QdrantStore(location=":memory:", collection="letters")
     >>> store.add([Passage("a", "first"), Passage("b", "second")],
     ...           Gaussian([[1.0, 0.0], [0.6, 0.8]], [[0.0, 0.0], [0.1, 0.1]]))
-    >>> store.search(Gaussian([[1.0, 0.0]], [[0.0, 0.0]]), k=1, beta=1.0).passages[0][0].id
+    >>> query = Gaussian([[1.0, 0.0]], [[0.0, 0.0]])
+    >>> store.fetch([""], query, 1).search(query, k=1, beta=1.0).passages[0][0].id
     'a'
     """
 
@@ -181,7 +185,7 @@ class QdrantStore(CandidateStore):
     def _opened(self, fingerprint: str | None = None) -> _Collection | None:
         """Return what the points of the collection are; None if nothing was added yet.
 
-        FingerprintMismatch if they are of another ensemble than a fingerprint, or than before.
+        FingerprintMismatch if they are of other encoders than a fingerprint, or than before.
         """
         if self._is_view:
             return self._fixed
@@ -197,8 +201,8 @@ class QdrantStore(CandidateStore):
                 "uec_rag; choose another name, and index the documents again."
             ) from error
         expected = fingerprint or self._fingerprint
-        if expected not in (None, collection.ensemble) and self._count():
-            check_same(collection.ensemble, str(expected))
+        if expected not in (None, collection.encoders) and self._count():
+            check_same(collection.encoders, str(expected))
         return collection
 
     def _count(self, condition: models.Filter | None = None) -> int:
@@ -213,7 +217,7 @@ class QdrantStore(CandidateStore):
         They are in the order of their UUIDs, which is random.
         """
         offset: Any = None
-        while self._opened() is not None:
+        while (collection := self._opened()) is not None:
             points, offset = self._ask(
                 self._client.scroll,
                 self._name,
@@ -221,7 +225,7 @@ class QdrantStore(CandidateStore):
                 limit=_READ,
                 offset=offset,
                 with_payload=vectors or _PASSAGE,
-                with_vectors=[_MEAN, _SCALES] if vectors else False,
+                with_vectors=vectors and collection.vectors,
             )
             yield from points
             if offset is None:
@@ -263,39 +267,44 @@ class QdrantStore(CandidateStore):
         passages = {p.id: p for p in there if filters.matches(condition, p)}
         return [passages[id_] for id_ in ids if id_ in passages]
 
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if an id is unknown."""
+    def vectors(self, ids: Sequence[str]) -> list[Encoded]:
+        """See `Searched`; also with words."""
         there = {passage.id for passage in self.get(ids)} if self._filter else {*ids}
         points = {_passage_of(p).id: p for p in self._points(_having([*there]), vectors=True)}
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
-        return self._gaussians([points[id_] for id_ in ids])
+        return self._encodings([points[id_] for id_ in ids])
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that match a filter, in the order of Qdrant."""
         return map(_passage_of, self.snapshot(filter)._selected())
 
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        return self._gaussians([*islice(self._selected(vectors=True), count)])
+    def sample(self, count: int) -> list[Encoded]:
+        """Return those of `count` random passages (all, if fewer), the same everywhere."""
+        return self._encodings([*islice(self._selected(vectors=True), count)])
 
-    def _gaussians(self, points: Sequence[Any]) -> Gaussian:
-        """Rebuild the Gaussians of points that were read with vectors."""
-        collection = self._opened()
-        schema = Schema() if collection is None else collection.schema
-        mean, scales = (
-            np.array([p.vector[name] for p in points], np.float32).reshape(len(points), size)
-            for name, size in ((_MEAN, schema.dimension), (_SCALES, schema.scales))
-        )
-        terms = []
-        for block, scale in enumerate(schema.words):
-            ints = [np.array(p.payload[_words_name(block)], dtype=np.int64) for p in points]
-            words = Terms.from_keys([keys.view(np.uint64) for keys in ints])
-            terms.append(words.scale_by(np.float32(scale)))
-        return Gaussian.from_factors(
-            mean, scales, schema.profile, widths=schema.widths, terms=terms
-        )
+    def _encodings(self, points: Sequence[Any]) -> list[Encoded]:
+        """Rebuild what encoders made of the passages of points that were read with vectors."""
+        if (collection := self._opened()) is None:
+            return []
+        schema, number = collection.schema, count()
+
+        def blocks(name: str, widths: Sequence[int]) -> list[FloatArray]:
+            rows = np.array([p.vector.get(name, ()) for p in points], dtype=np.float32)
+            rows = rows.reshape(len(points), sum(widths))
+            return np.split(rows, np.cumsum(widths)[:-1], axis=1)
+
+        parts = list[Encoded]()
+        features = blocks(_FEATURES, schema.features)
+        for vectors, apart in zip(blocks(_VECTORS, schema.widths), features, strict=True):
+            terms = None
+            if not vectors.shape[1]:
+                name = _words_name(next(number))
+                ints = [np.array(p.payload[name], dtype=np.int64) for p in points]
+                terms = Terms.from_keys([keys.view(np.uint64) for keys in ints])
+            parts.append(Encoded(vectors, apart if apart.shape[1] else vectors, terms))
+        return parts
 
     def _learn_words(self) -> list[Frequencies]:
         """Return the frequencies of words in a sample, for each sparse block.
@@ -314,8 +323,9 @@ class QdrantStore(CandidateStore):
             points = self._points(condition, vectors=True)
             if tenant is not None:
                 points = (p for p in points if filters.matches(tenant, _passage_of(p)))
-            sample = self._gaussians([*islice(points, _SAMPLE)])
-            frequencies = [*map(Frequencies.from_terms, sample.terms)]
+            sample = self._encodings([*islice(points, _SAMPLE)])
+            terms = (block for part in sample for block in part.blocks)
+            frequencies = [*map(Frequencies.from_terms, terms)]
             self._frequencies.keep(key, (count, frequencies))
         return frequencies
 
@@ -335,14 +345,14 @@ class QdrantStore(CandidateStore):
         if collection is None:
             return View.empty()
         collection.schema.check_query(query)
-        vectors: list[tuple[str, Any]] = [(_MEAN, mean) for mean in query.mean.tolist()]
+        vectors: list[tuple[str, Any]] = [(_VECTORS, mean) for mean in query.mean.tolist()]
         for block, of_queries in enumerate(query.terms):
             for terms in (of_queries[[row]] for row in range(len(of_queries))):
                 if len(terms.keys):
                     vectors.append((_words_name(block), _sparse(terms.keys, terms.weights)))
         frequencies = self._learn_words() if query.terms else []
         limit = max(count, self.candidates)
-        groups = self._nearest(vectors, limit, with_payload=True, with_vector=[_MEAN, _SCALES])
+        groups = self._nearest(vectors, limit, with_payload=True, with_vector=collection.vectors)
         if self._tenant is not None:
             groups = [self._of_tenant(*pair, limit) for pair in zip(vectors, groups, strict=True)]
         points = [*{point.id: point for group in groups for point in group}.values()]
@@ -351,7 +361,7 @@ class QdrantStore(CandidateStore):
         view = View.empty()
         if points:
             passages = [*map(_passage_of, points)]
-            view = View.from_passages(passages, self._gaussians(points), frequencies)
+            view = View.from_passages(passages, self._encodings(points), frequencies)
             view = view.snapshot(self._filter)
         if not len(view):
             self._note_mismatch()
@@ -398,36 +408,33 @@ class QdrantStore(CandidateStore):
     # Writing
 
     def bind(self, fingerprint: str) -> None:
-        """Record the fingerprint of the ensemble.
-
-        FingerprintMismatch if the stored passages are of another ensemble.
-        """
+        """See `Store`."""
         self._opened(fingerprint)
         self._fingerprint = fingerprint
 
-    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+    def add(self, passages: Sequence[Passage], encodings: Sequence[Encoded] | Gaussian) -> None:
         """Add passages, or replace those with the same ids.
 
         They are sent in batches, each of which is stored completely or not at all; after an error,
         it is safe to add all of them again.
 
-        TypeError, ValueError if there is not one Gaussian per passage, an id is repeated, metadata
-        cannot be stored, or the Gaussians are of another dimension or posterior than the stored
-        ones. ConnectionError if Qdrant stays unreachable.
+        TypeError, ValueError if there is not one row per passage, an id is repeated, metadata
+        cannot be stored, or the vectors are of other dimensions than the stored ones.
+        ConnectionError if Qdrant stays unreachable.
         """
         self._check_writable()
-        passages = check_addition(passages, gaussians)
+        passages, blocks = check_addition(passages, encodings)
         if not passages:
             return
         self._frequencies.clear()
         collection = self._opened()
         if collection is None or not self._count():
-            collection = _Collection(Schema.from_gaussians(gaussians), self._fingerprint)
+            collection = _Collection(Schema.of(blocks), self._fingerprint)
             self._create(collection)
-        collection.schema.check(gaussians)
+        collection.schema.check(blocks)
         for start in range(0, len(passages), _BATCH):
             rows = slice(start, start + _BATCH)
-            points = [*_points_of(passages[rows], gaussians[rows])]
+            points = [*_points_of(passages[rows], [part[rows] for part in blocks])]
             self._ask(self._client.upsert, self._name, points, wait=True)
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -448,7 +455,7 @@ class QdrantStore(CandidateStore):
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
     def _create(self, collection: _Collection) -> None:
-        """Create the collection, in place of an empty one for other Gaussians."""
+        """Create the collection, in place of an empty one for other vectors."""
         schema, there = collection.schema, self._opened()
         if not schema.dimension:
             raise ValueError(
@@ -460,17 +467,17 @@ class QdrantStore(CandidateStore):
         if there is not None:
             self._ask(self._client.delete_collection, self._name)
         dot, no_index = models.Distance.DOT, models.HnswConfigDiff(m=0)
+        vectors = {_VECTORS: models.VectorParams(size=schema.dimension, distance=dot)}
+        if apart := sum(schema.features):
+            vectors[_FEATURES] = models.VectorParams(
+                size=apart, distance=dot, hnsw_config=no_index, on_disk=True
+            )
         words = models.SparseVectorParams(modifier=models.Modifier.IDF)
         self._ask(
             self._client.create_collection,
             self._name,
-            vectors_config={
-                _MEAN: models.VectorParams(size=schema.dimension, distance=dot),
-                _SCALES: models.VectorParams(
-                    size=schema.scales, distance=dot, hnsw_config=no_index, on_disk=True
-                ),
-            },
-            sparse_vectors_config={_words_name(at): words for at in range(len(schema.words))},
+            vectors_config=vectors,
+            sparse_vectors_config={_words_name(at): words for at in range(schema.words)},
             metadata={_METADATA: collection.metadata()},
             **self._settings,
         )
@@ -513,24 +520,35 @@ class _Collection(Record):
     Attributes
     ----------
     schema : Schema
-    ensemble : str or None
-        The fingerprint of the ensemble, if known.
+    encoders : str or None
+        The fingerprint of the encoders, if known.
     """
 
     schema: Schema
-    ensemble: str | None
-    format: Literal[7] = 7
+    encoders: str | None
+    format: Literal[8] = 8
+
+    @property
+    def vectors(self) -> list[str]:
+        """The names of the vectors, but for words."""
+        return [_VECTORS, _FEATURES] if any(self.schema.features) else [_VECTORS]
 
 
 def _size_of(counted: _Counted) -> int:
     return max(min(counted[0], _SAMPLE), _LEAST)
 
 
-def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[models.PointStruct]:
+def _points_of(
+    passages: Sequence[Passage], encodings: Sequence[Encoded]
+) -> Iterator[models.PointStruct]:
     """Yield the points of passages, with their terms as sparse vectors and one by one."""
-    means, scales = gaussians.mean.tolist(), gaussians.scales.tolist()
+    vectors = np.concatenate([part.embedding for part in encodings], axis=1).tolist()
+    apart = [part.features for part in encodings if part.features is not part.embedding]
+    features = np.concatenate(apart, axis=1).tolist() if apart else []
     for row, passage in enumerate(passages):
-        vector: dict[str, Any] = {_MEAN: means[row], _SCALES: scales[row]}
+        vector: dict[str, Any] = {_VECTORS: vectors[row]}
+        if apart:
+            vector[_FEATURES] = features[row]
         payload: dict[str, Any] = {
             "id": passage.id,
             "text": passage.text,
@@ -543,7 +561,7 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
                 if (items := _plain_items(value))
             },
         }
-        for block, terms in enumerate(gaussians.terms):
+        for block, terms in enumerate(terms for part in encodings for terms in part.blocks):
             name, span = _words_name(block), slice(*terms.starts[row : row + 2])
             keys, counts = terms.keys[span], terms.weights[span]
             if len(keys):

@@ -14,25 +14,19 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-import numpy as np
-
-from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies, LookedUp, Words
 from uec_rag.base.errors import EncoderFailed, NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
-from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.loops import waiting
-from uec_rag.base.records import Memory, Recent
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import PROBES, Encoded, Encoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
+from uec_rag.encoders.cache import cached
 from uec_rag.encoders.calls import BUGS, kind_of
-from uec_rag.ensemble.uec import UEC
-from uec_rag.laplace.posterior import Posterior
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.comparisons import Compare
@@ -49,7 +43,7 @@ from uec_rag.stores.filters import (
 )
 from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage, copy_value, distinct
-from uec_rag.stores.stored import Mirror, Vectors, encode_words
+from uec_rag.stores.stored import Mirror, Source, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _ALL = 2**20  # that are looked at for the passages of a tenant
@@ -58,60 +52,6 @@ _FEW = 3  # stored vectors that are compared for a gate
 _OF_SERVICES = ("busy", "away", "forbidden")  # failures that are not of the question
 
 _FOREIGN = (0.0,)  # in place of what `probe` returns of a model
-
-
-@dataclass(frozen=True)
-class Source:
-    """Another package's vector store or retriever, as functions.
-
-    Attributes
-    ----------
-    name : str
-        Which one it is, for messages, and to tell one from another.
-    find : callable(question, filter) -> sequence of Passage
-        The candidates for a question, best first. It may apply the filter, which is None if there
-        is none, or ignore it: candidates are filtered once more. See `Search`.
-    vectors : Vectors or None
-        Returns the vectors that the encoders made, see `Mirror`.
-    get : callable(ids) -> sequence of Passage, or None
-        Returns the passages with some ids, leaving out unknown ones.
-    sample : callable(count) -> sequence of Passage, or None
-        Returns up to `count` passages, to fit the ensemble on and to count their words.
-    find_by_vector : callable(vector, filter) -> sequence of Passage, or None
-        As `find`, for a question's vector by the source's own embedding.
-    embedding : embedding or None
-        The source's own embedding.
-    stored : Vectors or None
-        Returns the vectors that are there: of this embedding, and perhaps of the encoders.
-    origin : object
-        The store or retriever itself, by which a fit over it is found again.
-    embedded : callable(passage) -> str
-        Returns the text of a passage that the source's embedding saw.
-    is_by_encoder : bool
-        Whether `find` embeds questions by the first encoder.
-    size : callable() -> int, or None
-        Returns how many passages it has, by which it is noticed that there are others.
-    select : callable(filter, count) -> sequence of Passage, or None
-        Returns up to `count` passages, among which are those that match a filter, to count the
-        words of a tenant; by default those of `sample`.
-    is_retriever : bool
-        Whether `find` decides itself how many candidates there are, and runs no filter.
-    """
-
-    name: str
-    find: Callable[[str, Filter | None], Sequence[Passage]]
-    vectors: Vectors | None = None
-    get: Callable[[list[str]], Sequence[Passage]] | None = None
-    sample: Callable[[int], Sequence[Passage]] | None = None
-    find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
-    embedding: object = None
-    stored: Vectors | None = None
-    origin: object = None
-    embedded: Callable[[Passage], str] = attrgetter("text")
-    is_by_encoder: bool = False
-    size: Callable[[], int] | None = None
-    select: Callable[[Filter, int], Sequence[Passage]] | None = None
-    is_retriever: bool = False
 
 
 @dataclass(eq=False)
@@ -367,37 +307,20 @@ class SourceStore(CandidateStore):
 
     Parameters
     ----------
-    uec : UEC
+    encoders : sequence of Encoder
+        Those of the retriever's `UEC.encoders`.
     source : Source
-
-    Raises
-    ------
-    TypeError
-        If uec is not a UEC.
     """
 
-    def __init__(self, uec: UEC, source: Source) -> None:
-        check_type(uec, UEC, "uec", "a UEC")
-        self.uec, self.source, self.can_look_up = uec, source, source.get is not None
+    def __init__(self, encoders: Sequence[Encoder], source: Source) -> None:
+        self.encoders, self.source = [*map(cached, encoders)], source
+        self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._condition = parse({})
         self._tenant: Filter | None = None  # in a view of a tenant, a part of the filter
         self._narrower: Filter | None = None  # and the other part
-        vectors, are_ours = source.vectors or source.stored, source.vectors is not None
-        sample = source.sample if self.can_look_up else None
-        select = None if sample is None else source.select or (lambda _, count: sample(count))
-        # Shared by views.
-        self._mirror = Mirror(
-            source.name,
-            vectors,
-            are_ours,
-            sample,
-            select,
-            size=source.size if sample else None,
-            origin=source.origin,
-            embedded=source.embedded,
-        )
+        self._mirror = Mirror(source)  # shared by views
         self._memory: dict[str, Passage] | None = None  # in a view, those that were found
         self._is_by_words = False  # while its embedding fails
 
@@ -414,6 +337,8 @@ class SourceStore(CandidateStore):
         For each way of asking it, they are those of the source and, if it can list its passages, as
         many by their words.
         """
+        if not any(questions):
+            self._refuse()
         get, ids = self.source.get, ids_of(self._condition)
         with waiting():
             if get is not None and ids:
@@ -427,7 +352,7 @@ class SourceStore(CandidateStore):
             distinct(candidates) if self._filter is None else matching(self._condition, candidates)
         )
         hits = candidates if self._tenant is None else pool
-        listed = self._mirror.listed(self.uec.encoders, hits, self._tenant)
+        listed = self._mirror.listed(self.encoders, hits, self._tenant)
         if self._tenant is not None and listed is None:
             self._check_complete(pool)
         lookups: Sequence[LookedUp] = ()
@@ -449,19 +374,20 @@ class SourceStore(CandidateStore):
             passages = matching(self._condition, passages)
             for note in () if passages else mismatches(self._condition, candidates):
                 warn_once(self._mirror.warnings, note, note)
-        passages, parts = self._encode_usable(passages)
+        passages, encodings = self._encode_usable(passages)
         if not passages:
             return View.empty()
-        gaussians = self.uec.fitted.combine_as(parts, "passage")
-        encoders = self.uec.with_cache().encoders
         if listed is not None:
-            frequencies, words = listed.frequencies, listed.among(encoders, passages, lookups)
+            frequencies, words = listed.frequencies, listed.among(self.encoders, passages, lookups)
         else:
-            blocks = [block for part in encode_words(encoders, passages) for block in part.blocks]
-            words = [*map(Words.from_terms, blocks)]
+            words = [
+                Words.from_terms(block)
+                for part in encode_words(self.encoders, passages)
+                for block in part.blocks
+            ]
             # Those of a fit are of the words of all.
             frequencies = self.frequencies if self._tenant is None else ()
-        return View.from_passages(passages, gaussians, frequencies, words)
+        return View.from_passages(passages, encodings, frequencies, words)
 
     def _check_complete(self, pool: Sequence[Passage]) -> None:
         """Raise ValueError if what others have decides which of a tenant's passages are found."""
@@ -492,7 +418,7 @@ class SourceStore(CandidateStore):
     @property
     def _lists_words(self) -> bool:
         """True if words find passages without the source's search."""
-        listed = self._mirror.listed(self.uec.encoders, tenant=self._tenant)
+        listed = self._mirror.listed(self.encoders, tenant=self._tenant)
         return self.can_look_up and listed is not None
 
     def without(self, name: str, encoder: Encoder | None) -> Self | None:
@@ -526,13 +452,13 @@ class SourceStore(CandidateStore):
     @property
     def vocabulary(self) -> View | None:
         """The listed passages that match the filter; None unless all passages are listed."""
-        listed = self._mirror.listed(self.uec.encoders, tenant=self._tenant)
+        listed = self._mirror.listed(self.encoders, tenant=self._tenant)
         if listed is None or not listed.is_whole:
             return None
         narrower = self._filter if self._tenant is None else self._narrower
         return listed.view if narrower is None else listed.view.of_tenant(narrower)
 
-    def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
+    def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Encoded]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
         try:
             return passages, self.encode(passages) if passages else []
@@ -547,7 +473,7 @@ class SourceStore(CandidateStore):
         warn_once(self._mirror.warnings, "zeros", f"{self.source.name}: {note}.")
         return usable, self.encode(usable) if usable else []
 
-    def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
+    def encode(self, passages: Sequence[Passage]) -> list[Encoded]:
         """Encode passages without their words, of the text that the store's embedding saw.
 
         If the store has no vectors of theirs, models also see questions and names in the metadata.
@@ -557,25 +483,20 @@ class SourceStore(CandidateStore):
         TypeError, ValueError
             If the source's vectors are not those of the first encoder.
         """
-        encoders, fitted = self.uec.with_cache().encoders, self.uec.fitted
-        encoded = self._mirror.encode(encoders, passages)
-        if fitted.posteriors is None:
-            return fitted.gaussians(encoded)
-        pairs = zip(fitted.posteriors, encoded, strict=True)
-        return fitted.blocks([_gaussian(posterior, part) for posterior, part in pairs])
+        return self._mirror.encode(self.encoders, passages)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
         self.frequencies = [
             Frequencies.from_terms(block)
-            for encoded in encode_words(self.uec.encoders, passages)
+            for encoded in encode_words(self.encoders, passages)
             for block in encoded.blocks
         ]
 
-    def with_ensemble(self, uec: UEC) -> Self:
-        """Return the store with another fit of its ensemble."""
+    def with_encoders(self, encoders: Sequence[Encoder]) -> Self:
+        """See `Searched`."""
         store = copy(self)
-        store.uec = uec
+        store.encoders = [*map(cached, encoders)]
         return store
 
     @property
@@ -589,9 +510,8 @@ class SourceStore(CandidateStore):
             probes: Probes = ()
             if is_langchain(model) or is_llama_index(model):
                 encoder, texts = BlackBoxEncoder(model), self.examples(_FEW) if stored else []
-                is_other = Mirror("", stored, embedded=self.source.embedded).has_others(
-                    encoder, texts
-                )
+                theirs = Mirror(replace(self.source, vectors=None))
+                is_other = theirs.has_others(encoder, texts)
                 probes = (_FOREIGN if is_other else probe(encoder),)
             self._mirror.probes = probes
         return self._mirror.probes
@@ -621,9 +541,9 @@ class SourceStore(CandidateStore):
     def bind(self, fingerprint: str) -> None:
         """Do nothing: nothing is stored there."""
 
-    def sample(self, count: int) -> Gaussian:
-        """Return no Gaussians: candidates are not a sample of the passages."""
-        return Gaussian(*np.zeros((2, 0, self.uec.dimension), dtype=np.float32))
+    def sample(self, count: int) -> list[Encoded]:
+        """Return nothing: candidates are not a sample of the passages."""
+        return []
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, leaving out unknown ones.
@@ -650,13 +570,12 @@ class SourceStore(CandidateStore):
         view._memory = None
         return CandidateStore.fingerprints(view, ids)
 
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids, without words; KeyError if an id is unknown."""
+    def vectors(self, ids: Sequence[str]) -> list[Encoded]:
+        """See `Searched`."""
         passages = self.get(ids)
         if missing := {*ids} - {passage.id for passage in passages}:
             raise KeyError(f"{sorted(missing)[0]!r} is not in {self.source.name}.")
-        combined = self.uec.fitted.combine_as(self.encode(passages), "passage")
-        return combined.with_terms(())
+        return self.encode(passages)
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Return no passages: a source finds them, and need not be able to list them."""
@@ -705,31 +624,7 @@ class SourceStore(CandidateStore):
             "directly; to search by vector, add its passages to a Retriever of their own."
         )
 
-    add = delete = search = _refuse
-
-
-_MOST_SCALES = 2**15  # vectors whose variance is remembered
-_SCALES = Memory(partial(Recent[int, FloatArray], _MOST_SCALES))  # of posteriors, by hashes
-
-
-def _gaussian(posterior: Posterior, encoded: Encoded) -> Gaussian:
-    """Return what `Posterior.gaussian` does, where the variance of a vector is computed once.
-
-    Candidates of one question are often those of the next. Each is computed by itself, so that it
-    is the same to the last bit whichever others it is found with.
-    """
-    if posterior.structure != "kron" or not encoded.embedding.shape[1]:
-        return posterior.gaussian(encoded)
-    scales = _SCALES.of(posterior)
-    rows = list[FloatArray]()
-    for row, vector in enumerate(encoded.features):
-        key = hash(vector.tobytes())
-        if (scale := scales.use(key)) is None:
-            scale = posterior.gaussian(encoded[[row]]).scales[0]
-            scales.keep(key, scale)
-        rows.append(scale)
-    mean = as_matrix(encoded.embedding, "mean")
-    return Gaussian.from_checked(mean, np.stack(rows), posterior.profile, terms=encoded.blocks)
+    add = delete = _refuse
 
 
 def _usable(encode: Callable[[list[Passage]], object], passages: list[Passage]) -> list[Passage]:

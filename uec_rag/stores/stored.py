@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, zip_longest
+from itertools import chain, compress, zip_longest
 from operator import attrgetter
 from typing import Self
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import Counts, Frequencies, LookedUp, Words
 from uec_rag.base.errors import NoDirection, warn_once
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Memory, Recent
 from uec_rag.encoders.base import (
     Encoded,
@@ -40,9 +40,63 @@ Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
 """A function from ids to the stored vectors, by id; of some there may be none."""
 
 
+@dataclass(frozen=True)
+class Source:
+    """Another package's vector store or retriever, as functions.
+
+    Attributes
+    ----------
+    name : str
+        Which one it is, for messages, and to tell one from another.
+    find : callable(question, filter) -> sequence of Passage
+        The candidates for a question, best first. It may apply the filter, which is None if there
+        is none, or ignore it: candidates are filtered once more. See `Search`.
+    vectors : Vectors or None
+        Returns the vectors that the encoders made, see `Mirror`.
+    get : callable(ids) -> sequence of Passage, or None
+        Returns the passages with some ids, leaving out unknown ones.
+    sample : callable(count) -> sequence of Passage, or None
+        Returns up to `count` passages, to fit the ensemble on and to count their words.
+    find_by_vector : callable(vector, filter) -> sequence of Passage, or None
+        As `find`, for a question's vector by the source's own embedding.
+    embedding : embedding or None
+        The source's own embedding.
+    stored : Vectors or None
+        Returns the vectors that are there: of this embedding, and perhaps of the encoders.
+    origin : object
+        The store or retriever itself, by which a fit over it is found again.
+    embedded : callable(passage) -> str
+        Returns the text of a passage that the source's embedding saw.
+    is_by_encoder : bool
+        Whether `find` embeds questions by the first encoder.
+    size : callable() -> int, or None
+        Returns how many passages it has, by which it is noticed that there are others.
+    select : callable(filter, count) -> sequence of Passage, or None
+        Returns up to `count` passages, among which are those that match a filter, to count the
+        words of a tenant; by default those of `sample`.
+    is_retriever : bool
+        Whether `find` decides itself how many candidates there are, and runs no filter.
+    """
+
+    name: str
+    find: Callable[[str, Filter | None], Sequence[Passage]]
+    vectors: Vectors | None = None
+    get: Callable[[list[str]], Sequence[Passage]] | None = None
+    sample: Callable[[int], Sequence[Passage]] | None = None
+    find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
+    embedding: object = None
+    stored: Vectors | None = None
+    origin: object = None
+    embedded: Callable[[Passage], str] = attrgetter("text")
+    is_by_encoder: bool = False
+    size: Callable[[], int] | None = None
+    select: Callable[[Filter, int], Sequence[Passage]] | None = None
+    is_retriever: bool = False
+
+
 @dataclass(eq=False)
 class Mirror:
-    """The knowledge of a store, for all views of it: its vectors, its words and what was said.
+    """The knowledge of a source, for all views of it: its vectors, its words and what was said.
 
     A stored vector is that of the first encoder with vectors, or those of all of them in their
     order, as `UEC.embed` joins them; it may have any length. The first one ever is compared with
@@ -50,23 +104,9 @@ class Mirror:
 
     Attributes
     ----------
-    name : str
-        The store's, for messages.
-    vectors : Vectors or None
-    are_ours : bool
-        Whether they are said to be of these encoders; if not, they are used if they are.
-    sample : callable(count) -> sequence of Passage, or None
-        Lists passages, to count their words.
-    select : callable(filter, count) -> sequence of Passage, or None
-        Lists those that match a filter, and perhaps others, to count the words of a tenant.
-    size : callable() -> int, or None
-        Returns how many passages it has.
-    origin : object
-        The store itself, whose words are counted once for all mirrors.
-    embedded : callable(passage) -> str
-        Returns the text that the store's vector of a passage is of.
+    source : Source
     are_of_these : bool or None
-        Whether they are, once compared.
+        Whether its vectors are those of the encoders, once compared.
     unusable : set of (str, str)
         The ids and texts of passages that are left out, since their vectors have no direction.
     words : Listed or None
@@ -79,14 +119,7 @@ class Mirror:
         What was said of the store.
     """
 
-    name: str
-    vectors: Vectors | None
-    are_ours: bool = False
-    sample: Callable[[int], Sequence[Passage]] | None = None
-    select: Callable[[Filter, int], Sequence[Passage]] | None = None
-    size: Callable[[], int] | None = None
-    origin: object = None
-    embedded: Callable[[Passage], str] = attrgetter("text")
+    source: Source
     are_of_these: bool | None = None
     unusable: set[tuple[str, str]] = field(default_factory=set)
     words: Listed | None = None
@@ -95,7 +128,10 @@ class Mirror:
     warnings: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._tenants = _TENANTS.of(self.origin)
+        source, sample = self.source, self.source.sample
+        self._tenants = _TENANTS.of(source.origin)
+        self._vectors, self._are_ours = source.vectors or source.stored, source.vectors is not None
+        self._sample = sample if source.get is not None else None
 
     def encode(
         self,
@@ -108,11 +144,9 @@ class Mirror:
         """
         blocks, texts = self.read(encoders, passages), list[str]()
         encoded, nothing = list[Encoded](), np.zeros((len(passages), 0), dtype=np.float32)
-        starts, ones = np.zeros(len(passages) + 1, np.int64), np.ones(len(passages), np.float32)
-        no_words = Terms(starts, np.zeros(0, np.uint64), ones[:0], ones)
         for position, encoder in enumerate(encoders):
             if isinstance(encoder, TermEncoder):
-                encoded.append(Encoded(nothing, nothing, no_words))
+                encoded.append(Encoded(nothing, nothing))
                 continue
             if position not in blocks:
                 texts = texts or [with_questions(p.metadata, p.text) for p in passages]
@@ -137,12 +171,13 @@ class Mirror:
         keys = tuple(encoder.revision for encoder in terms)
         if tenant is not None:
             return self._listed_of(encoders, keys, tenant, hits)
-        listed = _WORDS.of(self.origin).get(keys) or self.words
+        listed = _WORDS.of(self.source.origin).get(keys) or self.words
         if listed is None:
             listed = self._count(encoders, keys, None)
         elif listed.is_whole:
             news = listed.news(hits) - self.strays
-            if news or (self.size is not None and self.size() != listed.size):
+            size = self.source.size
+            if news or (size is not None and size() != listed.size):
                 listed = self._count(encoders, keys, listed)
                 self.strays |= news if listed is None else news & listed.news(hits)
         self.words = listed
@@ -151,10 +186,10 @@ class Mirror:
     def _count(
         self, encoders: Sequence[Encoder], keys: tuple[str, ...], before: Listed | None
     ) -> Listed | None:
-        words = _WORDS.of(self.origin)
+        words = _WORDS.of(self.source.origin)
         words.pop(keys, None)
-        size = None if self.size is None else self.size()
-        passages = self.sample(_MOST_LISTED) if self.sample and keys else []
+        size = None if self.source.size is None else self.source.size()
+        passages = self._sample(_MOST_LISTED) if self._sample and keys else []
         if (listed := Listed.of(passages, encoders, before)) is not None:
             listed = words[keys] = replace(listed, size=size)
         return listed
@@ -171,11 +206,12 @@ class Mirror:
         A function is no tenant that is known again, so that its passages are not counted.
         """
         condition = parse(tenant)
-        if self.select is None or not keys or (key := key_of(condition)) is None:
+        sample, select = self._sample, self.source.select
+        if sample is None or not keys or (key := key_of(condition)) is None:
             return None
         name, count = (keys, key), self._tenants.use((keys, key))
         if count is None or (news := count.news(hits)):
-            passages = self.select(tenant, _MOST_LISTED)
+            passages = select(tenant, _MOST_LISTED) if select else sample(_MOST_LISTED)
             matches = matching(condition, passages)
             is_known = len(passages) < _MOST_LISTED or len(matches) == len(passages)
             before = None if count is None else count.listed
@@ -200,21 +236,21 @@ class Mirror:
         without = SilentEncoder | TermEncoder
         if all(isinstance(encoder, without) for encoder in encoders):
             return {}
-        if self.vectors is None or self.are_of_these is False:
+        if self._vectors is None or self.are_of_these is False:
             return {}
         stored, trouble = dict[str, Sequence[float] | None](), ""
         try:
-            stored = {**self.vectors([passage.id for passage in passages])}
+            stored = {**self._vectors([passage.id for passage in passages])}
         except Exception as error:
             trouble = f" ({type(error).__name__}: {str(error).strip():.100})"
         rows = [stored.get(passage.id) for passage in passages]
         vectors = [row for row in rows if row is not None]
         is_known = np.array([row is not None for row in rows])
-        misses = [self.embedded(passage) for passage in compress(passages, ~is_known)]
+        misses = [self.source.embedded(passage) for passage in compress(passages, ~is_known)]
         if misses:
             note = f"vectors are missing for {len(misses)} of {len(passages)} candidates{trouble}"
-            note = f"{self.name}: {note}. Their texts are encoded, and remembered."
-            if self.are_ours or vectors:
+            note = f"{self.source.name}: {note}. Their texts are encoded, and remembered."
+            if self._are_ours or vectors:
                 warn_once(self.warnings, "vectors", note)
         if not vectors:
             return {}
@@ -226,7 +262,7 @@ class Mirror:
                 _log.info(
                     "uec_rag: %s: its vectors are of another model, so that texts are encoded, and "
                     "remembered.",
-                    self.name,
+                    self.source.name,
                 )
         results = dict[int, Encoded]()
         for position in units.keys() - silent if self.are_of_these else ():
@@ -247,7 +283,7 @@ class Mirror:
         if lengths == {*widths[:1]}:
             dense, widths = dense[:1], widths[:1]
         if lengths != {sum(widths)}:
-            if self.are_ours and dense:
+            if self._are_ours and dense:
                 raise ValueError(
                     f"vectors: expected {widths[0]} numbers each, as {encoders[dense[0]].name!r} "
                     f"makes, got {sorted(lengths)}."
@@ -257,7 +293,7 @@ class Mirror:
         try:
             matrix = check_vectors(rows, rows=len(rows), encoder=name)
         except NoDirection as error:
-            raise NoDirection(name, error.count, 0, (), self.name) from None
+            raise NoDirection(name, error.count, 0, (), self.source.name) from None
         if len(dense) == 1:
             return {dense[0]: matrix}
         parts = np.split(matrix, np.cumsum(widths)[:-1], axis=1)
@@ -273,11 +309,11 @@ class Mirror:
         passages: Sequence[Passage],
     ) -> bool:
         """Return whether the first vector is what the encoders make of its text."""
-        texts = [*map(self.embedded, passages[:_COMPARED])]
+        texts = [*map(self.source.embedded, passages[:_COMPARED])]
         for position, unit in units.items():
             if _is_maker(encoder := encoders[position], texts, unit[:1]):
                 continue
-            if self.are_ours:
+            if self._are_ours:
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
                     f"another model in the store (for {texts[0][:40]!r}), or of one whose last "
@@ -289,8 +325,12 @@ class Mirror:
 
     def has_others(self, encoder: Encoder, passages: Sequence[Passage]) -> bool:
         """Return whether passages have vectors, and others than an encoder makes of their texts."""
-        stored = self.vectors([p.id for p in passages]) if self.vectors and passages else {}
-        pairs = [(self.embedded(p), row) for p in passages if (row := stored.get(p.id)) is not None]
+        stored = self._vectors([p.id for p in passages]) if self._vectors and passages else {}
+        pairs = [
+            (self.source.embedded(p), row)
+            for p in passages
+            if (row := stored.get(p.id)) is not None
+        ]
         units = self._split([encoder], [row for _, row in pairs]) if pairs else {}
         texts = [text for text, _ in pairs]
         return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
@@ -339,8 +379,7 @@ def _is_maker(encoder: Encoder, texts: Sequence[str], unit: FloatArray) -> bool:
     They are not if its last layer is not the identity: its features are unknown then.
     """
     encoded = encoder.encode(texts[: len(unit)], "passage")
-    is_plain = np.array_equal(encoded.embedding, encoded.features)
-    return is_plain and are_same(encoder, texts, encoded.embedding, unit)
+    return encoded.is_plain and are_same(encoder, texts, encoded.embedding, unit)
 
 
 def encode_words(encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
@@ -428,11 +467,9 @@ class Listed:
         """Count the words of passages; `before`: of some of them, what was counted before."""
         encode = encode_words if before is None else before.encode
         encoded = encode(encoders, passages)
-        terms = [block for part in encoded for block in part.blocks]
-        empty = np.zeros((len(passages), 0), dtype=np.float32)
-        view = View.from_passages(passages, Gaussian(empty, empty, widths=[0], terms=terms))
+        view, terms = View.from_passages(passages, encoded), (part.blocks for part in encoded)
         rows = {passage.id: (row, passage) for row, passage in enumerate(passages)}
-        return cls(encoded, rows, view, [*map(Frequencies.from_terms, terms)])
+        return cls(encoded, rows, view, [*map(Frequencies.from_terms, chain(*terms))])
 
     def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Return what `encode_words` does, which counts the words of new passages alone."""

@@ -31,7 +31,7 @@ def each_way(store: LocalStore, query: Gaussian, k: int, among: object, monkeypa
     for most, way in ((2**40, WAYS[0]), *((0, way) for way in WAYS)):
         monkeypatch.setattr(view, "MANY", most)
         monkeypatch.setattr(segments, "_WAYS", (way, way))
-        found.append(store.search(query, k, beta=1.0, filter=among))
+        found.append(store.snapshot(among).search(query, k, beta=1.0))
     return found
 
 

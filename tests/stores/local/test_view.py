@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from tests.helpers import random_gaussian
+from tests.helpers import random_gaussian, with_terms
 from uec_rag import IndexCorrupted
 from uec_rag.base.gaussian import Terms
+from uec_rag.stores.encodings import checked
 from uec_rag.stores.local.view import Segment
 
 
@@ -17,7 +18,8 @@ def as_bytes(content):
 def segment():
     gaussian = random_gaussian(np.random.default_rng(0), 5, 3)
     terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]])
-    return Segment.from_gaussians(gaussian.with_terms([terms]), np.arange(5, dtype=np.uint64))
+    encodings = checked(with_terms(gaussian, [terms]), 5)
+    return Segment.from_encodings(encodings, np.arange(5, dtype=np.uint64))
 
 
 def test_a_segment_is_read_as_it_was_written(tmp_path):
@@ -32,8 +34,8 @@ def test_a_segment_is_read_as_it_was_written(tmp_path):
 CHANGES = {
     "rows": [lambda rows: rows[::-1].copy(), lambda rows: rows + 1, lambda rows: rows[:-1]],
     "texts": [lambda texts: texts[:-1], lambda texts: texts.astype("i8")],
-    "scales": [lambda scales: scales * np.float32("nan"), lambda scales: -scales - 1],
-    "mean.0": [lambda mean: mean.astype("f8"), lambda mean: mean[:-1]],
+    "features.0": [lambda features: features.astype("f8"), lambda features: features[:-1]],
+    "vectors.0": [lambda vectors: vectors.astype("f8"), lambda vectors: vectors[:-1]],
     "words.0.rows": [lambda rows: rows + 60_000, lambda rows: rows[::-1].copy()],
     "words.0.starts": [
         lambda starts: starts + 1,

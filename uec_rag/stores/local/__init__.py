@@ -1,4 +1,4 @@
-"""Passages and their Gaussians in memory or in a folder, searched exactly.
+"""Passages and their vectors in memory or in a folder, searched exactly.
 
 `store` writes and `view` searches; below them, `contents` and `database` have the texts, `segments`
 the vectors; `cleaning` removes what was deleted.

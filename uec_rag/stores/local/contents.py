@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption, warn_once
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
-from uec_rag.base.gaussian import Schema
 from uec_rag.base.records import Living, Recent
 from uec_rag.stores import filters
 from uec_rag.stores.comparisons import Compare, Mask, Values, mismatch
+from uec_rag.stores.encodings import Schema
 from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.segments import Part, Segment, SegmentFolder, bury, check_alike
 from uec_rag.stores.local.view import State, Texts, View
@@ -307,19 +307,19 @@ class Contents(Texts):
                 if sum_ != sum_of(key, value):
                     raise ValueError(f"the checksum of {key!r:.60} differs")
                 settings[key] = value if isinstance(value, bytes) else json.loads(value)
-            by_files = {part.files: part for part in before.parts}
+            by_name = {part.name: part for part in before.parts}
             dead = select_rows(
                 connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
             )
-            records = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
+            records = [*connection.execute("SELECT first, name FROM segments")]
             parts = [
-                bury(by_files[files], dead)
-                if files in by_files
-                else self._open(connection, start, *files)
-                for start, files in ((start, (name, scales)) for start, name, scales in [*records])
+                bury(by_name[name], dead)
+                if name in by_name
+                else self._open(connection, start, name)
+                for start, name in records
             ]
-            schema = before.schema  # which stays while a segment and its scales do
-            if by_files.keys().isdisjoint(part.files for part in parts):
+            schema = before.schema  # which stays while a segment does
+            if by_name.keys().isdisjoint(part.name for part in parts):
                 schema = Schema.restore(settings["schema"]) if parts else Schema()
             check_alike(parts, schema)
             version, changes, next_row = (
@@ -334,16 +334,15 @@ class Contents(Texts):
         self.states.add(state)
         return state, settings
 
-    def _open(self, connection: sqlite3.Connection, first_row: int, name: str, scales: str) -> Part:
+    def _open(self, connection: sqlite3.Connection, first_row: int, name: str) -> Part:
         """Open a segment that was not open yet."""
-        segment = self.segments.open(name, scales)
-        part = Part(first_row, name, segment, scales=scales)
+        part = Part(first_row, name, self.segments.open(name))
         dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
         return bury(part, select_rows(connection, dead, [first_row, part.last]))
 
     def tidy(self, connection: sqlite3.Connection, turn: Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
-        names = connection.execute("SELECT name, scales FROM segments")
+        names = connection.execute("SELECT name FROM segments")
         self.segments.sweep({*chain.from_iterable(names)})
         put_settings(connection, {"version": turn.version})
         expired = [time.time() - KEPT]
@@ -366,7 +365,7 @@ class Contents(Texts):
             of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
             connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
-            files = [name for part in parts for name in part.files if name]
+            files = [part.name for part in parts]
             turn.after.append(partial(self.segments.remove, files))
         for start, segment in segments:
             insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
@@ -391,10 +390,7 @@ class Contents(Texts):
         """
         self.database.check()
         path = self.database.path
-        sql = (
-            "SELECT name, sha256 FROM segments UNION ALL "
-            "SELECT scales, scales_sha256 FROM segments WHERE scales IS NOT NULL"
-        )
+        sql = "SELECT name, sha256 FROM segments"
         for name, digest in () if self.database.in_memory else self.database.ask(sql):
             file = self.segments.path(name)
             try:

@@ -23,7 +23,7 @@ from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.records import Living
 
-_FORMAT = 4
+_FORMAT = 5
 WAIT = 60.0
 """Seconds that a writer waits for others."""
 
@@ -37,9 +37,7 @@ _SCHEMA = (
     "CREATE TABLE dead (row INTEGER PRIMARY KEY, at REAL, version INTEGER)",
     "CREATE INDEX dead_by_at ON dead (at) WHERE at IS NOT NULL",
     "CREATE INDEX dead_by_version ON dead (version) WHERE version IS NOT NULL",
-    # `scales`: the file of those of a later fit, in place of the segment's own.
-    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
-    "scales TEXT, scales_sha256 TEXT)",
+    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
 

@@ -15,7 +15,6 @@ import secrets
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,10 +26,12 @@ from uec_rag.base.checks import are_finite
 from uec_rag.base.counts import MOST_ROWS, Counts, LookedUp
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import open_regular, to_disk
-from uec_rag.base.gaussian import FloatArray, Gaussian, Schema
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import cached_property
 from uec_rag.base.runtime import MOST, ZERO, multiply_bytes
 from uec_rag.base.similarity import largest
+from uec_rag.encoders.base import Encoded
+from uec_rag.stores.encodings import Schema
 
 MANY = 2**15
 """The number of passages from which their vectors may be scanned as bytes."""
@@ -253,15 +254,14 @@ _COUNTS = ("keys", "starts", "rows", "counts", "lengths")
 _KINDS = {
     "rows": ("u4", 1),
     "texts": ("u8", 1),
-    "scales": ("f4", 2),
-    "mean": ("f4", 2),
+    "vectors": ("f4", 2),
+    "features": ("f4", 2),
     "words.keys": ("u8", 1),
     "words.starts": ("i8", 1),
     "words.rows": ("u2", 1),
     "words.lengths": ("f4", 1),
 }
 """The type and the number of dimensions of each array but the counts."""
-_KEPT = {"longest", "scans", "checked_words"}  # which do not depend on the scales
 LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
@@ -291,39 +291,35 @@ class Segment:
         The rows of the passages, ascending from 0, relative to the first.
     texts : uint64 array, shape (m,)
         Equal numbers for passages with equal texts, see `text_keys`.
-    means : sequence of array, shape (m, d_k)
-    scales : array, shape (m, r)
-        The factors of the variances.
+    vectors : sequence of Encoded
+        What each encoder made of the passages, but for words.
     words : sequence of Counts
-        One for each sparse block.
+        One for each encoder that counts words.
     path : Path
         The file, for messages.
     """
 
     offsets: NDArray[np.uint32]
     texts: NDArray[np.uint64]
-    means: Sequence[FloatArray]
-    scales: FloatArray
+    vectors: Sequence[Encoded]
     words: Sequence[Counts]
     path: Path = Path()
 
     @classmethod
-    def from_gaussians(cls, gaussians: Gaussian, texts: NDArray[np.uint64]) -> Segment:
+    def from_encodings(cls, encodings: Sequence[Encoded], texts: NDArray[np.uint64]) -> Segment:
         """Make a segment of consecutive rows, with the numbers of their texts."""
-        edges = np.cumsum([0, *gaussians.widths]).tolist()
-        means = [
-            np.ascontiguousarray(gaussians.mean[:, start:end]) for start, end in pairwise(edges)
-        ]
-        words = [Counts.from_terms(terms) for terms in gaussians.terms]
-        offsets = np.arange(len(gaussians), dtype=np.uint32)
-        return cls(offsets, texts, means, np.array(gaussians.scales), words)
+        vectors = [*map(_copy, encodings)]
+        words = [Counts.from_terms(terms) for part in encodings for terms in part.blocks]
+        return cls(np.arange(len(texts), dtype=np.uint32), texts, vectors, words)
 
     @classmethod
-    def cut(cls, gaussians: Gaussian, texts: NDArray[np.uint64]) -> Iterator[tuple[int, Segment]]:
+    def cut(
+        cls, encodings: Sequence[Encoded], texts: NDArray[np.uint64]
+    ) -> Iterator[tuple[int, Segment]]:
         """Make segments of any number of consecutive rows, each with the number of its first."""
-        for start in range(0, len(gaussians), MOST_ROWS):
+        for start in range(0, len(texts), MOST_ROWS):
             rows = slice(start, start + MOST_ROWS)
-            yield start, cls.from_gaussians(gaussians[rows], texts[rows])
+            yield start, cls.from_encodings([part[rows] for part in encodings], texts[rows])
 
     @classmethod
     def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
@@ -334,23 +330,22 @@ class Segment:
         head, pairs = parts[0][1], [(part, keep) for _, part, keep in parts]
         rows = np.concatenate([start + part.offsets[keep] for start, part, keep in parts])
         texts = np.concatenate([part.texts[keep] for part, keep in pairs])
-        means = [
-            np.concatenate([part.means[k][keep] for part, keep in pairs])
-            for k in range(len(head.means))
+        vectors = [
+            Encoded.join([part.vectors[k][keep] for part, keep in pairs])
+            for k in range(len(head.vectors))
         ]
-        scales = np.concatenate([part.scales[keep] for part, keep in pairs])
         words = [
             Counts.join([(part.words[k], keep) for part, keep in pairs])
             for k in range(len(head.words))
         ]
         offsets = (rows - rows[0]).astype(np.uint32)
-        segment = cls(offsets, texts, means, scales, words)
+        segment = cls(offsets, texts, vectors, words)
         if all("scans" in part.__dict__ for part, _ in pairs):
             scans = zip(*(part.scans for part, _ in pairs), strict=True)
             keeps = [keep for _, keep in pairs]
             segment.__dict__["scans"] = [
-                Scan.join(mean, [*zip(of_block, keeps, strict=True)])
-                for mean, of_block in zip(means, scans, strict=True)
+                Scan.join(block.embedding, [*zip(of_block, keeps, strict=True)])
+                for block, of_block in zip(vectors, scans, strict=True)
             ]
         return int(rows[0]), segment
 
@@ -359,23 +354,19 @@ class Segment:
 
     @cached_property
     def longest(self) -> float:
-        """An upper bound of the norms of the means."""
-        squares = (np.linalg.norm(mean, axis=1).max(initial=0.0) ** 2 for mean in self.means)
-        return float(np.sqrt(sum(squares, np.float64()))) * (1 + 1e-5)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The dimensions d_k of the blocks."""
-        return tuple(mean.shape[1] for mean in self.means)
+        """An upper bound of the norms of all vectors of a passage side by side."""
+        norms = [np.linalg.norm(b.embedding, axis=1).max(initial=0.0) for b in self.vectors]
+        return float(np.linalg.norm(np.array(norms, dtype=np.float64))) * (1 + 1e-5)
 
     @cached_property
     def scans(self) -> list[Scan]:
-        """The means in bytes, made at the first search of many passages, which reads all of them.
+        """The vectors in bytes, made at the first search of many passages, which reads them all.
 
         They are not in the file, so that opening an index reads nothing of them.
         """
-        require_finite(self.means, LARGEST_PRODUCT)
-        return [*map(Scan.from_means, self.means)]
+        means = [block.embedding for block in self.vectors]
+        require_finite(means, LARGEST_PRODUCT)
+        return [*map(Scan.from_means, means)]
 
     @cached_property
     def checked_words(self) -> Sequence[Counts]:
@@ -385,17 +376,13 @@ class Segment:
                 counts.check()
         return self.words
 
-    def with_scales(self, scales: FloatArray) -> Segment:
-        """Return the segment with the scales of another fit, and what else is known of it."""
-        twin = replace(self, scales=scales)
-        twin.__dict__.update({name: self.__dict__[name] for name in _KEPT & self.__dict__.keys()})
-        return twin
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, as they are written."""
         arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "texts": self.texts}
-        arrays["scales"] = self.scales
-        arrays |= {f"mean.{k}": mean for k, mean in enumerate(self.means)}
+        for k, block in enumerate(self.vectors):
+            arrays[f"vectors.{k}"] = block.embedding
+            if block.features is not block.embedding:
+                arrays[f"features.{k}"] = block.features
         for k, counts in enumerate(self.words):
             arrays |= {f"words.{k}.{name}": getattr(counts, name) for name in _COUNTS}
         # safetensors ignores strides, and would write a transposed array in the wrong order.
@@ -410,14 +397,24 @@ class Segment:
         with as_corrupted(path):
             arrays = _unpack(raw)
             _check_arrays(arrays)
-            means = [
-                arrays[f"mean.{k}"] for k in range(sum(name.startswith("mean.") for name in arrays))
+            count = sum(name.startswith("vectors.") for name in arrays)
+            vectors = [arrays[f"vectors.{k}"] for k in range(count)]
+            blocks = [
+                Encoded(block, arrays.get(f"features.{k}", block))
+                for k, block in enumerate(vectors)
             ]
             words = [
                 Counts(*(arrays[f"words.{k}.{name}"] for name in _COUNTS))
                 for k in range(sum(name.endswith(".keys") for name in arrays))
             ]
-            return cls(arrays["rows"], arrays["texts"], means, arrays["scales"], words, path)
+            return cls(arrays["rows"], arrays["texts"], blocks, words, path)
+
+
+def _copy(part: Encoded) -> Encoded:
+    """Return an encoding with arrays of its own, whose rows are contiguous."""
+    vectors = np.array(part.embedding, dtype=np.float32, order="C")
+    is_same = part.features is part.embedding
+    return Encoded(vectors, vectors if is_same else np.array(part.features, np.float32, order="C"))
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -426,11 +423,9 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         kind = re.sub(r"\.\d+", "", name)
         dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
-        is_row = kind in ("texts", "scales", "mean", "words.lengths")  # one for each passage
-        if (
-            (array.dtype, array.ndim) != (dtype, dimensions)
-            or (is_row and len(array) != len(offsets))
-            or (kind == "scales" and not are_finite(array, floor=0))
+        is_row = kind in ("texts", "vectors", "features", "words.lengths")  # one for each passage
+        if (array.dtype, array.ndim) != (dtype, dimensions) or (
+            is_row and len(array) != len(offsets)
         ):
             raise ValueError(f"{name}: {array.dtype} of shape {array.shape} is not of a segment")
     steps = np.diff(offsets.astype(np.int64))
@@ -471,22 +466,16 @@ class Part:
 
     Attributes
     ----------
+    name : str
+        Of its file, by which it is known.
     alive : array of bool, shape (m,), or None
         None if none was removed.
-    scales : str
-        The name of the file of its scales; "" if they are in that of the segment.
     """
 
     first_row: int
     name: str
     segment: Segment
     alive: NDArray[np.bool_] | None = None
-    scales: str = ""
-
-    @property
-    def files(self) -> tuple[str, str]:
-        """The names of its file and of that of its scales, by which it is known."""
-        return self.name, self.scales
 
     @property
     def last(self) -> int:
@@ -518,7 +507,6 @@ class SegmentFolder:
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder / SEGMENTS
         self._segments: dict[str, Segment] = {}  # all in memory, or those that are open
-        self._scales: dict[str, FloatArray] = {}  # the same of scales that are apart
 
     def path(self, name: str) -> Path:
         """Return the file of a segment."""
@@ -530,78 +518,43 @@ class SegmentFolder:
         if self.folder is None:
             self._segments[name] = segment
             return name, ""
-        digest = self._write(name, segment.arrays())
-        if scans := segment.__dict__.get("scans"):  # of the rows that are searched
-            on_disk = self.open(name)
-            pairs = zip(scans, on_disk.means, strict=True)
-            on_disk.__dict__["scans"] = [replace(scan, means=mean) for scan, mean in pairs]
-        return name, digest
-
-    def write_scales(self, scales: FloatArray) -> tuple[str, str]:
-        """Keep the scales of a segment apart from it; return their name and hash."""
-        name = secrets.token_hex(16)
-        if self.folder is None:
-            self._scales[name] = scales
-            return name, ""
-        return name, self._write(name, {"scales": scales})
-
-    def _write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-        """Write a file of arrays, whose hash is returned."""
-        assert self.folder is not None
         self.folder.mkdir(exist_ok=True)
         digest = hashlib.sha256()
         with self.path(name).open("wb") as file:
-            for block in _packed(arrays):
+            for block in _packed(segment.arrays()):
                 file.write(block)
                 digest.update(block)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return digest.hexdigest()
+        if scans := segment.__dict__.get("scans"):  # of the rows that are searched
+            on_disk = self.open(name)
+            pairs = zip(scans, on_disk.vectors, strict=True)
+            on_disk.__dict__["scans"] = [replace(scan, means=on.embedding) for scan, on in pairs]
+        return name, digest.hexdigest()
 
-    def open(self, name: str, scales: str = "") -> Segment:
-        """Return a segment, perhaps with scales of a later fit.
-
-        IndexCorrupted if it is missing or damaged.
-        """
+    def open(self, name: str) -> Segment:
+        """Return a segment; IndexCorrupted if it is missing or damaged."""
         if name not in self._segments:
-            with self._read(name) as (content, path):
-                self._segments[name] = Segment.read(content, path)
-        segment = self._segments[name]
-        return segment.with_scales(self._open_scales(scales, segment)) if scales else segment
-
-    def _open_scales(self, name: str, segment: Segment) -> FloatArray:
-        if name not in self._scales:
-            with self._read(name) as (content, _):
-                arrays = _unpack(content) | {"rows": segment.offsets}
-                _check_arrays(arrays)
-                self._scales[name] = arrays["scales"]
-        return self._scales[name]
-
-    @contextmanager
-    def _read(self, name: str) -> Iterator[tuple[NDArray[np.uint8], Path]]:
-        """Yield the content of a file and its path; what is wrong with it is IndexCorrupted."""
-        path = self.path(name)
-        if not _NAME.fullmatch(name):
-            raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
-        with as_corrupted(path):
-            with open_regular(path) as file:
-                # Copy-on-write, since torch does not accept read-only arrays.
-                content = np.memmap(file, np.uint8, "c")
-            # As a plain array, whose slices are four times as fast.
-            yield np.asarray(content), path
+            path = self.path(name)
+            if not _NAME.fullmatch(name):
+                raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
+            with as_corrupted(path):
+                with open_regular(path) as file:
+                    # Copy-on-write, since torch does not accept read-only arrays.
+                    content = np.memmap(file, np.uint8, "c")
+                # As a plain array, whose slices are four times as fast.
+                self._segments[name] = Segment.read(np.asarray(content), path)
+        return self._segments[name]
 
     def forget(self, files: Iterable[str]) -> None:
         """Let go of open files that are not named any more."""
-        names = {*files}
-        for cache in (self._segments, self._scales):
-            for name in cache.keys() - names:
-                cache.pop(name, None)
+        for name in self._segments.keys() - {*files}:
+            self._segments.pop(name, None)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files that nothing names any more."""
         for name in names:
             self._segments.pop(name, None)
-            self._scales.pop(name, None)
             if self.folder is not None:
                 with suppress(OSError):  # it may be open elsewhere, on Windows
                     self.path(name).unlink(missing_ok=True)
@@ -626,13 +579,10 @@ def bury(part: Part, dead: NDArray[np.int64]) -> Part:
 
 def check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
-    if parts and len(schema.lengths) not in (0, len(schema.widths)):
-        raise ValueError(f"{schema.lengths} are no lengths of vectors of {schema.widths}")
     for segment in (part.segment for part in parts):
-        layout = segment.scales.shape[1], segment.widths, len(segment.words)
-        expected = schema.scales, schema.widths, len(schema.words)
-        if layout != expected:
-            raise ValueError(f"a segment has vectors of {layout}, expected {expected}")
+        layout = Schema.of(segment.vectors), len(segment.words)
+        if layout != (schema, schema.words):
+            raise ValueError(f"a segment has {layout}, expected {schema}")
 
 
 def to_merge(parts: Sequence[Part]) -> Sequence[Part]:

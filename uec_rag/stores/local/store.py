@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self
 
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import as_path
-from uec_rag.base.gaussian import Gaussian, Schema
-from uec_rag.ensemble.refit import Refit
-from uec_rag.stores.base import MOST_EXAMPLES, Filter, Store, StoreHits, check_addition, check_same
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.encoders.base import Encoded
+from uec_rag.stores.base import MOST_EXAMPLES, Filter, Store, check_addition, check_same
+from uec_rag.stores.encodings import Schema
 from uec_rag.stores.local.cleaning import Cleaning
 from uec_rag.stores.local.contents import (
     INSERT,
@@ -53,12 +53,12 @@ def _undone() -> OSError:
 
 
 class LocalStore(Store):
-    """Passages and their Gaussians in memory or in a folder, searched exactly.
+    """Passages with what encoders made of them, in memory or in a folder, searched exactly.
 
-    Means are stored as a float32 matrix for each encoder; a factored variance takes one number per
-    passage and encoder, any other as much as the means. In a folder, what `add` and `delete`
-    returned from is on disk, several processes may write, and each sees the others' writes at its
-    next search. Reads see one consistent state while others write.
+    Vectors are stored as a float32 matrix for each encoder, and so are features, unless these are
+    the vectors. In a folder, what `add` and `delete` returned from is on disk, several processes
+    may write, and each sees the others' writes at its next search. Reads see one consistent state
+    while others write.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class LocalStore(Store):
     >>> store = LocalStore()
     >>> store.add([Passage("a", "first"), Passage("b", "second")],
     ...           Gaussian([[1.0, 0.0], [0.6, 0.8]], [[0.0, 0.0], [0.1, 0.1]]))
-    >>> found = store.search(Gaussian([[1.0, 0.0]], [[0.0, 0.0]]), k=1, beta=1.0)
+    >>> found = store.snapshot().search(Gaussian([[1.0, 0.0]], [[0.0, 0.0]]), k=1, beta=1.0)
     >>> found.passages[0][0].id
     'a'
     """
@@ -174,7 +174,7 @@ class LocalStore(Store):
         """Show a state to all threads, unless a newer one is known; `reading` is held."""
         if state.version > self._state.version:
             self._state, self._settings = state, settings
-            self._home.segments.forget(chain.from_iterable(part.files for part in state.parts))
+            self._home.segments.forget(part.name for part in state.parts)
 
     def __len__(self) -> int:
         return self._current()[0].count
@@ -206,8 +206,8 @@ class LocalStore(Store):
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
         return self.snapshot().get(ids)
 
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if an id is unknown."""
+    def vectors(self, ids: Sequence[str]) -> list[Encoded]:
+        """See `Searched`."""
         return self.snapshot().vectors(ids)
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
@@ -218,16 +218,9 @@ class LocalStore(Store):
         """See `View.examples`."""
         return self.snapshot().examples(limit)
 
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of about `count` passages at regular steps, or of all."""
+    def sample(self, count: int) -> list[Encoded]:
+        """See `View.sample`."""
         return self.snapshot().sample(count)
-
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """See `Searched`."""
-        self.remove_deleted()
-        return self.snapshot(filter).search(query, k, beta=beta)
 
     # Writing
 
@@ -313,13 +306,7 @@ class LocalStore(Store):
                 raise
 
     def bind(self, fingerprint: str) -> None:
-        """Record the ensemble of the Gaussians.
-
-        Raises
-        ------
-        FingerprintMismatch
-            If the stored passages are of another ensemble.
-        """
+        """See `Store`."""
         if self.settings.get("fingerprint") == fingerprint:
             return
         with self.changing():
@@ -327,20 +314,20 @@ class LocalStore(Store):
                 check_same(self.settings.get("fingerprint"), fingerprint)
             self.change_settings({"fingerprint": fingerprint})
 
-    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages, replacing those with the same ids.
+    def add(self, passages: Sequence[Passage], encodings: Sequence[Encoded] | Gaussian) -> None:
+        """Add passages, replacing those with the same ids; see `Store`.
 
         Raises
         ------
         ValueError
-            If there is not one Gaussian per passage, an id is repeated, the Gaussians have another
-            dimension or variance profile than the stored ones.
+            If there is not one row per passage, an id is repeated, or the vectors have other
+            dimensions than the stored ones.
         TypeError, ValueError
             If a passage could not be saved, see `uec_rag.stores.metadata.normalise`.
         OSError
             If the disk is full; nothing is added.
         """
-        passages = check_addition(passages, gaussians)
+        passages, blocks = check_addition(passages, encodings)
         if not passages:
             return
         with self.changing():
@@ -349,40 +336,17 @@ class LocalStore(Store):
             settings: dict[str, Any] = {"changes": state.changes + 1}
             settings["next_row"] = state.next_row + len(passages)
             if state.parts:
-                gaussians = state.schema.as_stored(gaussians)
+                state.schema.check(blocks)
             else:
-                settings["schema"] = Schema.from_gaussians(gaussians).metadata()
+                settings["schema"] = Schema.of(blocks).metadata()
             replaced = [*view.find([passage.id for passage in passages]).values()]
             with self._step() as (connection, turn):
                 mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(INSERT, map(record_of, count(state.next_row), passages))
-                segments = Segment.cut(gaussians, text_keys(passages))
+                segments = Segment.cut(blocks, text_keys(passages))
                 moved = ((state.next_row + start, segment) for start, segment in segments)
                 self._home.replace(connection, turn, (), moved)
                 put_settings(connection, settings)
-
-    def refit(self, fingerprint: str, change: Refit) -> None:
-        """Take another fit of the ensemble: only the scales of the variances are written.
-
-        Vectors and words stay as they are. Others see the index as it was, or all of the new fit.
-
-        Parameters
-        ----------
-        fingerprint : str
-            That of the ensemble with the fit, see `bind`.
-        change : Refit
-        """
-        settings: dict[str, Any] = {"fingerprint": fingerprint}
-        with self._step() as (connection, turn):
-            state, folder, files = turn.state, self._home.segments, list[str]()
-            for part in state.parts:
-                scales, schema = state.refit(change, part.segment)
-                settings["schema"] = schema.metadata()
-                update = "UPDATE segments SET scales = ?, scales_sha256 = ? WHERE first = ?"
-                connection.execute(update, [*folder.write_scales(scales), part.first_row])
-                files += [part.scales] if part.scales else []
-            put_settings(connection, settings)
-            self.after_commit(partial(folder.remove, files))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
@@ -396,7 +360,7 @@ class LocalStore(Store):
                 return 0
             with self._step() as (connection, turn):
                 mark_dead(connection, view.state.rows[columns].tolist(), turn.version)
-                if len(columns) == len(view):  # so that Gaussians of any dimension may come
+                if len(columns) == len(view):  # so that vectors of any dimension may come
                     self._home.replace(connection, turn, view.state.parts)
                 put_settings(connection, {"changes": view.changes + 1})
         return len(columns)

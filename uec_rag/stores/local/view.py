@@ -10,17 +10,19 @@ from functools import partial
 from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies, LookedUp, Words
-from uec_rag.base.gaussian import FloatArray, Gaussian, Schema, Terms
-from uec_rag.base.records import Recent, cached_property
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.records import Memory, Recent, cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
-from uec_rag.ensemble.refit import Refit
+from uec_rag.encoders.base import Encoded
 from uec_rag.stores.base import MOST_EXAMPLES, Filter, Searched, StoreHits
+from uec_rag.stores.encodings import GIVEN, Fit, Schema, checked
 from uec_rag.stores.filters import Condition, key_of, matches, parse
 from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
@@ -142,12 +144,10 @@ class State:
         counts = [part.segment.checked_words for part in self.parts]
         alive = [part.alive for part in self.parts]
         frequencies: Sequence[Frequencies | None] = self.frequencies
-        frequencies = frequencies or [None] * len(self.schema.words)
+        frequencies = frequencies or [None] * self.schema.words
         return [
-            Words(scale, [of_part[number] for of_part in counts], alive, of_corpus)
-            for number, (scale, of_corpus) in enumerate(
-                zip(self.schema.words, frequencies, strict=True)
-            )
+            Words(1.0, [of_part[number] for of_part in counts], alive, of_corpus)
+            for number, of_corpus in enumerate(frequencies)
         ]
 
     def select(self, mask: NDArray[np.bool_]) -> State:
@@ -195,15 +195,20 @@ class State:
             [at] = np.nonzero(numbers == number)
             yield self.parts[number], places[at] - self.edges[number], at
 
-    def numbers(self, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Return the means (m, d) of columns, and the factors of their variances (m, r)."""
-        means = np.empty((len(columns), self.schema.dimension), dtype=np.float32)
-        scales = np.empty((len(columns), self.schema.scales), dtype=np.float32)
+    def encodings(self, columns: NDArray[np.int64]) -> list[Encoded]:
+        """Return what each encoder made of columns, but for words."""
+        parts, places = list[list[Encoded]](), list[NDArray[np.intp] | slice]()
         for part, indices, at in self.split(columns):
-            means[at] = self.schema.stretched([mean[indices] for mean in part.segment.means])
-            scales[at] = part.segment.scales[indices]
-        require_finite([means])
-        return means, scales
+            parts.append([block[indices] for block in part.segment.vectors])
+            places.append(at)
+        pairs = zip(self.schema.widths, self.schema.features, strict=True)
+        blocks = parts[0] if parts else [Encoded.empty(w, f or w) for w, f in pairs]
+        if len(parts) > 1:
+            order = np.argsort(np.concatenate([np.arange(len(columns))[at] for at in places]))
+            blocks = [Encoded.join(block)[order] for block in zip(*parts, strict=True)]
+        for block in blocks:
+            require_finite([block.embedding, block.features])
+        return blocks
 
     def products(self, number: int, query: FloatArray, columns: NDArray[np.int64]) -> FloatArray:
         """Multiply a query with a block of the means of columns, exactly; shape (m,)."""
@@ -213,29 +218,30 @@ class State:
             for part, indices, at in self.split(columns[span]):
                 # Not a matrix product, whose sums may differ between equal rows. With the order of
                 # einsum's sums, those in float32 would be further off.
-                means = part.segment.means[number][indices]
+                means = part.segment.vectors[number].embedding[indices]
                 exact[span][at] = np.einsum("ij,j->i", means, query, dtype=np.float64)
         require_finite([exact], LARGEST_PRODUCT)
         return exact
 
-    def gaussians(self, columns: NDArray[np.int64]) -> Gaussian:
-        """Return the Gaussians of columns."""
-        means, scales = self.numbers(columns)
-        schema = self.schema
-        return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
 
-    def refit(self, change: Refit, segment: Segment) -> tuple[FloatArray, Schema]:
-        """Return the factors of a segment's variances after another fit, and the schema."""
-        scales, schema = list[FloatArray](), self.schema
-        for start in range(0, len(segment), _MANY):
-            blocks = [mean[start : start + _MANY] for mean in segment.means]
-            means = self.schema.stretched(blocks)
-            require_finite([means])
-            gaussians = change.gaussians(means)
-            scales.append(gaussians.scales)
-            schema = Schema.from_gaussians(gaussians)
-        lengths = (self.schema.stretch * change.factors).tolist()
-        return np.concatenate(scales), replace(schema, lengths=tuple(lengths))
+_FACTORS = Memory(WeakKeyDictionary[Segment, tuple[FloatArray, FloatArray | None]])  # of fits
+
+
+def _factors_of(fit: Fit, segment: Segment) -> tuple[FloatArray, FloatArray | None]:
+    """Return the scales and the profile of variances, computed once for each segment and fit."""
+    segments = _FACTORS.of(fit)
+    if (factors := segments.get(segment)) is None:
+        pairs = [(batch.scales, batch.profile) for batch in gaussians_of(fit, segment)]
+        factors = segments[segment] = np.concatenate([scales for scales, _ in pairs]), pairs[0][1]
+    return factors
+
+
+def gaussians_of(fit: Fit, segment: Segment) -> Iterator[Gaussian]:
+    """Yield the Gaussians of a segment's passages, some thousand each."""
+    for block in segment.vectors:
+        require_finite([block.embedding, block.features])
+    for start in range(0, len(segment), _MANY):
+        yield fit.passages([block[start : start + _MANY] for block in segment.vectors])
 
 
 def recent_states() -> Recent[Hashable, State]:
@@ -267,28 +273,24 @@ class View(Searched):
     def from_passages(
         cls,
         passages: Sequence[Passage],
-        gaussians: Gaussian,
+        encodings: Sequence[Encoded] | Gaussian,
         frequencies: Sequence[Frequencies] = (),
         words: Sequence[Words] = (),
     ) -> View:
         """Make a view of passages of another store, such as one query's candidates.
 
-        `frequencies`: for each sparse block, the term frequencies in the whole corpus. `words`: for
-        each, the counts of the passages; none for those of the Gaussians.
+        `encodings`: as in `Store.add`. `frequencies`: for each encoder of words, the term
+        frequencies in the whole corpus. `words`: for each, the counts of the passages, if they are
+        not in the encodings.
         """
-        schema = Schema.from_gaussians(gaussians)
-        schema.__dict__["profile"] = gaussians.profile  # the same, made already
-        if words:
-            gaussians = gaussians.with_terms(())
-        segments = Segment.cut(gaussians, text_keys(passages))
-        parts = [Part(start, "", segment) for start, segment in segments]
         count = len(passages)
+        blocks = checked(encodings, count)
+        segments = Segment.cut(blocks, text_keys(passages))
+        parts, schema = [Part(start, "", segment) for start, segment in segments], Schema.of(blocks)
         state = State(next_row=count, parts=parts, schema=schema, frequencies=frequencies)
         if words:
-            parts_of = zip(words, schema.words, frequencies or repeat(None), strict=False)
-            state.__dict__["words"] = [
-                replace(block, scale=scale, frequencies=counts) for block, scale, counts in parts_of
-            ]
+            pairs = zip(words, frequencies or repeat(None), strict=False)
+            state.__dict__["words"] = [replace(part, frequencies=counts) for part, counts in pairs]
         return cls(state, Texts(passages))
 
     @classmethod
@@ -390,12 +392,12 @@ class View(Searched):
             start += len(texts)
         return self._read(np.concatenate(columns)) if columns else []
 
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if an id is unknown."""
+    def vectors(self, ids: Sequence[str]) -> list[Encoded]:
+        """See `Searched`."""
         places = self.find(ids)
         if unknown := [id_ for id_ in ids if id_ not in places]:
             raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
-        return self.state.gaussians(np.array([places[id_] for id_ in ids], dtype=np.int64))
+        return self.state.encodings(np.array([places[id_] for id_ in ids], dtype=np.int64))
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
@@ -423,8 +425,8 @@ class View(Searched):
         """Multiply n queries with each block of the stored passages.
 
         There is a column for every passage, in the order of `passages`. Matrices are multiplied
-        with the blocks of the stored means, and terms compared with the sparse blocks, in their
-        order. Of many passages, most similarities to the means are within an error, see `Compared`.
+        with the stored vectors of each encoder, and terms compared with the words of each, in their
+        order. Of many passages, most similarities to vectors are within an error, see `Compared`.
         """
         state, errors = self.state, np.zeros((len(blocks[0]), len(blocks)))
         if not len(self):
@@ -447,10 +449,8 @@ class View(Searched):
                     similarities.append(state.take(corpus.similarities(looked_up[-1])))
                     continue
                 number = next(dense)
-                # A question is stretched in place of all that is stored.
-                query = block * state.schema.stretch[number] if state.schema.lengths else block
-                queries[place] = number, query
-                product, errors[:, place] = self._multiply(query, number, scan)
+                queries[place] = number, block
+                product, errors[:, place] = self._multiply(block, number, scan)
                 similarities.append(product)
                 require_finite([product], LARGEST_PRODUCT)
 
@@ -463,22 +463,23 @@ class View(Searched):
     def _multiply(
         self, query: FloatArray, number: int, scan: Way | None
     ) -> tuple[FloatArray, NDArray[np.float64]]:
-        """Multiply queries with a block of the means; return the error, too."""
+        """Multiply queries with the vectors of an encoder; return the error, too."""
         state, error, products = self.state, np.zeros(len(query)), list[FloatArray]()
         with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
             if state.is_few:
                 product = np.empty((len(query), len(self)), dtype=np.float32)
                 for part, indices, at in state.split(np.arange(len(self))):
-                    product[:, at] = query @ part.segment.means[number][indices].T
+                    means = part.segment.vectors[number].embedding[indices]
+                    product[:, at] = query @ means.T
                 return product, error
             for part in state.parts:
                 segment = part.segment
                 if not part.count:  # as where all of it is another tenant's
                     product = np.empty((len(query), len(segment)), dtype=np.float32)
                 elif scan is None and (len(query) == 1 or len(segment) < MANY_MEANS):
-                    product = query @ segment.means[number].T
+                    product = query @ segment.vectors[number].embedding.T
                 elif scan is None:
-                    product = multiply(query, segment.means[number])
+                    product = multiply(query, segment.vectors[number].embedding)
                 else:
                     product, slack = scan(segment.scans[number], query)
                     error = np.maximum(error, slack)
@@ -486,36 +487,48 @@ class View(Searched):
         return state.take(np.concatenate(products, axis=1)), error
 
     def top_k(
-        self, query: Gaussian, k: int, *, beta: float, compared: Compared, weights: FloatArray
+        self,
+        fit: Fit,
+        query: Gaussian,
+        k: int,
+        *,
+        beta: float,
+        compared: Compared,
+        weights: FloatArray,
     ) -> StoreHits:
         """Find the columns with the k highest s_hat for n queries.
 
         mu_s is the sum of the similarities with weights, shape (n, K). Those to the columns that
-        are found become exact.
+        are found become exact. `fit`: makes variances of passages, at the first search with it.
         """
-        state, variance, profile = self.state, query.variance, self.state.schema.profile
+        state, variance = self.state, query.variance
         mu = weighted_sum(compared.similarities, weights)
         slack = (np.abs(weights) * compared.errors).sum(axis=1)
         second_moment: FloatArray = query.mean**2 + variance
+        factors = [_factors_of(fit, part.segment) for part in state.parts]
+        profile = factors[0][1]
         spread: FloatArray = second_moment if profile is None else second_moment @ profile.T
+        lengths = np.repeat(np.resize(fit.lengths, len(state.schema.widths)), state.schema.widths)
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-            means, scales = state.numbers(columns)
+            means = np.empty((len(columns), len(lengths)), dtype=np.float32)
+            scales = np.empty((len(columns), spread.shape[1]), dtype=np.float32)
+            for part, indices, at in state.split(columns):
+                blocks = [block.embedding[indices] for block in part.segment.vectors]
+                means[at] = np.concatenate(blocks, axis=1)
+                scales[at] = _factors_of(fit, part.segment)[0][indices]
             sigma2: FloatArray = scales @ spread[i]
-            sigma2 += means**2 @ variance[i]
+            sigma2 += (means * lengths) ** 2 @ variance[i]
             if slack[i]:
                 compared.refine(i, columns)
                 exact = [of_block[i : i + 1, columns] for of_block in compared.similarities]
                 mu[i, columns] = weighted_sum(exact, weights[i : i + 1])[0]
-            require_finite([mu[i, columns], sigma2])
+            require_finite([means, mu[i, columns], sigma2])
             return mu[i, columns], sigma2
 
         def bound(i: int) -> float:
-            passages = max(
-                float((part.segment.scales @ spread[i]).max(initial=0.0)) for part in state.parts
-            )
-            longest = max(part.segment.longest for part in state.parts)
-            longest *= state.schema.stretch.max()
+            passages = max(float((scales @ spread[i]).max(initial=0.0)) for scales, _ in factors)
+            longest = max(part.segment.longest for part in state.parts) * lengths.max(initial=0.0)
             query_part = variance[i].max(initial=0.0) * np.float64(longest) ** 2
             return float(passages + query_part) * (1 + 1e-4)  # up to rounding
 
@@ -563,27 +576,37 @@ class View(Searched):
         """The number of passages among which words are rare or frequent, selected or not."""
         return self.lexicon.words[0].size if self.lexicon.words else len(self)
 
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of about `count` passages at regular steps, or of all."""
-        columns = np.arange(0, len(self), max(1, len(self) // count))
-        return self.state.gaussians(columns)
+    def sample(self, count: int) -> list[Encoded]:
+        """Return what encoders made of about `count` passages at regular steps, or of all."""
+        return self.state.encodings(np.arange(0, len(self), max(1, len(self) // count)))
 
     def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+        self,
+        query: Gaussian,
+        k: int,
+        *,
+        beta: float,
+        fit: Fit = GIVEN,
     ) -> StoreHits:
-        """See `Searched`."""
-        k, view = check_k(k), self.snapshot(filter)
-        if view.state.parts:
-            view.state.schema.check_query(query)
-        if not len(view):
+        """Find the k passages with the highest s_hat for the vectors and words of n queries.
+
+        `fit`: by which they are scored; by default, the view is of Gaussians that were given.
+        ValueError if a query does not have the dimension of the stored passages.
+        """
+        k, schema = check_k(k), self.state.schema
+        if not len(self):
             columns = np.zeros((len(query), 0), dtype=np.int64)
             empty = columns.astype(np.float32)
             return StoreHits(columns, empty, empty, empty, [[] for _ in columns])
-        widths = np.array(view.state.schema.widths)
-        edges = np.cumsum(widths[widths > 0])[:-1]
-        blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
-        compared = view.compare([*blocks, *query.terms])
-        weights = np.ones_like(compared.errors, dtype=np.float32)
-        hits = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=weights)
-        passages = [[*map(copy_passage, row)] for row in view.gather(hits.columns)]
+        schema.check_query(query)
+        blocks = np.split(query.mean, np.cumsum(schema.widths)[:-1], axis=1)
+        order = sorted(range(len(blocks)), key=lambda at: not schema.widths[at])  # words last
+        vectors = [blocks[at] for at in order if schema.widths[at]]
+        compared = self.compare([*vectors, *query.terms])
+        lengths = np.resize(fit.lengths, len(order))[order[: len(compared.similarities)]]
+        weights = np.tile(lengths, (len(query), 1))
+        hits = self.top_k(
+            *(fit, query, min(k, len(self))), beta=beta, compared=compared, weights=weights
+        )
+        passages = [[*map(copy_passage, row)] for row in self.gather(hits.columns)]
         return replace(hits, passages=passages)
