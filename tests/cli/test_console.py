@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import warnings
+from contextvars import copy_context
+from functools import partial
 
 import pytest
 import typer
@@ -21,7 +23,7 @@ from uec_rag.cli.console import note, print_json, readable_errors, say
 def outcome(command):
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(readable_errors(command))
-    return CliRunner().invoke(app)
+    return copy_context().run(CliRunner().invoke, app)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +112,14 @@ def test_what_an_encoding_lacks_is_a_question_mark_and_an_escape_in_json(
     table.write_text("query,relevant_ids\n休暇は,日本\n休暇,grec\nwho,\n", encoding="utf-8")
     for command in (["ask", foreign, ASKED], ["evaluate", foreign, table], ["ask", "--help"]):
         runner = CliRunner(charset=encoding)
-        result = runner.invoke(app, [str(one) for one in command])
+        result = copy_context().run(runner.invoke, app, [str(one) for one in command])
         assert result.exit_code == 0, result.output
         assert result.stdout_bytes.decode(encoding)
-    result = CliRunner(charset=encoding).invoke(app, ["ask", str(foreign), ASKED, "--json"])
+    invoke = partial(copy_context().run, CliRunner(charset=encoding).invoke, app)
+    result = invoke(["ask", str(foreign), ASKED, "--json"])
     told = json.loads(result.stdout_bytes.decode(encoding))
     assert (result.exit_code, told["question"]) == (0, ASKED)
-    missing = CliRunner(charset=encoding).invoke(app, ["ask", str(tmp_path / "休暇"), ASKED])
+    missing = invoke(["ask", str(tmp_path / "休暇"), ASKED])
     assert missing.exit_code == 2
 
 
