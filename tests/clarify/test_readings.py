@@ -127,6 +127,11 @@ def test_a_reading_that_has_less_than_half_of_the_question_that_another_has_is_n
     assert labels(["Keys", "Chairs", "Doors"], words, [0, 1, 2], FEE) == ["Chairs", "Keys"]
 
 
+@pytest.mark.parametrize("idf", [{}, {"lamp": 2.0}])
+def test_of_many_that_are_equally_likely_none_is_a_reading(idf):
+    assert readings(outline([""] * 120, idf=idf).split()) == []
+
+
 def test_of_readings_with_one_title_one_is_offered():
     same = "Fees of all the rooms that are let by the day and by the week in"
     titles, sources = [f"{same} Ystad", f"{same} Lund", "Keys"], ["a.md", "b.md", "c.md"]

@@ -37,7 +37,7 @@ def _choose(node: Node) -> tuple[Node, list[int]]:
     node, outline = _by_document(node) if node.tells else node, node.outline
     places = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
     mask = (2 * node.in_names[places] - 1) @ outline.rarity >= 0  # half of it or more
-    if np.count_nonzero(mask) < 2:
+    if places and np.count_nonzero(mask) < 2:
         rows = [node.children[at][0] for at in places]
         titles = np.array([outline.in_name[outline.titles[row]] for row in rows])
         has = (outline.in_text[rows] | titles) @ outline.rarity
