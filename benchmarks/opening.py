@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,10 @@ import typer
 
 from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
-from uec_rag import Gaussian
+from uec_rag.encoders.base import Encoded
+from uec_rag.ensemble.convolution import Rule
+from uec_rag.ensemble.ensemble_file import SHIPPED_FITS, read_fit
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.passage import make_passages
 
@@ -36,16 +40,24 @@ def taken(work: Callable[[], object], times: int = 1) -> float:
 def measure(count: int, folder: Path) -> dict[str, float]:
     """Measure everything in milliseconds."""
     rng, place = np.random.default_rng(0), folder / "index"
-    query = _gaussians(rng, 1)
-    small, some, gaussians = LocalStore(), _passages(range(10_000)), _gaussians(rng, 10_000)
+    fit, small = _fit(), LocalStore()
+    [query], some, vectors = (
+        fit.gaussians(_vectors(rng, 1)),
+        _passages(range(10_000)),
+        _vectors(rng, 10_000),
+    )
+
+    def search(store: LocalStore) -> object:
+        return store.snapshot().search(query, 10, beta=1.0, fit=fit)
+
     found = {
-        "add 10,000 in memory": taken(lambda: small.add(some, gaussians)),
-        "search 10,000 in memory": taken(lambda: small.snapshot().search(query, 10, beta=1.0), 20),
+        "add 10,000 in memory": taken(lambda: small.add(some, vectors)),
+        "search 10,000 in memory": taken(lambda: search(small), 20),
     }
     store = LocalStore(place)
     for start in range(0, count, _AT_ONCE):
         rows = range(start, min(count, start + _AT_ONCE))
-        store.add(_passages(rows), _gaussians(rng, len(rows)))
+        store.add(_passages(rows), _vectors(rng, len(rows)))
     store.close()
     found["open"] = taken(lambda: LocalStore(place), 3)
     store = LocalStore(place)
@@ -53,9 +65,9 @@ def measure(count: int, folder: Path) -> dict[str, float]:
     found["selective filter"] = taken(lambda: len(store.snapshot({"row": 8})), 5)
     len(store.snapshot({"third": 0}))
     found["filter of a third"] = taken(lambda: len(store.snapshot({"third": 1})), 5)
-    found["first search"] = taken(lambda: store.snapshot().search(query, 10, beta=1.0))
-    found["search"] = taken(lambda: store.snapshot().search(query, 10, beta=1.0), 20)
-    given = [(_passages([row]), _gaussians(rng, 1)) for row in range(count, count + _ADDED)]
+    found["first search"] = taken(lambda: search(store))
+    found["search"] = taken(lambda: search(store), 20)
+    given = [(_passages([row]), _vectors(rng, 1)) for row in range(count, count + _ADDED)]
     each = [taken(lambda one=one: store.add(*one)) for one in given]
     found |= {"durable add of one, median": float(np.median(each)), "most": max(each)}
     return found
@@ -67,11 +79,17 @@ def _passages(rows: range | list[int]) -> list[Passage]:
     return make_passages(texts, [f"p{row}" for row in rows], metadatas)
 
 
-def _gaussians(rng: np.random.Generator, count: int) -> Gaussian:
-    mean = rng.standard_normal((count, _WIDTH), dtype=np.float32)
-    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
-    profile = np.full((1, _WIDTH), 1e-4, dtype=np.float32)
-    return Gaussian.from_factors(mean, rng.gamma(1.0, 1.0, (count, 1)), profile)
+def _vectors(rng: np.random.Generator, count: int) -> list[Encoded]:
+    vectors = rng.standard_normal((count, _WIDTH), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return [Encoded(vectors, vectors)]
+
+
+def _fit() -> Fitted:
+    """The fit that `UEC()` has of its model alone."""
+    _, fit = read_fit(SHIPPED_FITS / "english")
+    posteriors = (fit.posteriors or ())[:1]
+    return replace(fit, names=fit.names[:1], posteriors=posteriors, rule=Rule("uniform"))
 
 
 def main(passages: Annotated[int, typer.Option(help="In the folder.")] = 200_000) -> None:
