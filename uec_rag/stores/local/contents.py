@@ -325,6 +325,8 @@ class Contents(Texts):
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
+            if any(part.last >= next_row for part in parts):
+                raise ValueError(f"it has rows from {next_row} on, which are yet to come")
             query = "SELECT max(at) FROM dead WHERE at IS NOT NULL"
             [(deleted_at,)] = connection.execute(query)
             if deleted_at is None and any(part.alive is not None for part in parts):
