@@ -14,20 +14,8 @@ from typing import NamedTuple
 
 import regex
 
-from uec_rag.base.text import (
-    HAS_SPACELESS,
-    QUESTION_KEYS,
-    SPACELESS,
-    is_statement,
-    without_markup,
-)
-from uec_rag.questions.languages import (
-    ENGLISH,
-    MONTHS,
-    function_words,
-    joints,
-    small_words,
-)
+from uec_rag.base.text import HAS_SPACELESS, QUESTION_KEYS, SPACELESS, is_statement, without_markup
+from uec_rag.questions.languages import ENGLISH, MONTHS, function_words, joints, small_words
 
 _LOOKED_AT = 40  # words of a passage
 _MOST_WORDS = 7  # of a label

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uec_rag.base.checks import visible
-from uec_rag.cli.console import (
-    Index,
-    Json,
-    build_ensemble,
-    open_index,
-    out,
-    plain,
-    print_json,
-    say,
-)
+from uec_rag.cli.console import Index, Json, build_ensemble, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
 from uec_rag.documents.passages import PLAIN
 

@@ -404,9 +404,7 @@ def shift_prior(probability: FloatArray, learned: float, share: float) -> FloatA
 
 
 @cache
-def shipped_model(
-    kind: Literal["fitted", "words", "multilingual", "unfitted"],
-) -> ConfidenceModel:
+def shipped_model(kind: Literal["fitted", "words", "multilingual", "unfitted"]) -> ConfidenceModel:
     """Return the model that comes with the package.
 
     It was learned by `benchmarks/quality/shipped_confidence.py` on public collections of several

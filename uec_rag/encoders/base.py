@@ -213,10 +213,7 @@ def encode_texts(
     checked = prepare_texts(texts, role)
     if len(texts) < 2 and not show_progress:  # a question, or nothing
         return encoder.encode(checked, role)
-    with (
-        progress_bar("Encoding texts", len(texts), show_progress) as bar,
-        counted(bar, len(texts)),
-    ):
+    with progress_bar("Encoding texts", len(texts), show_progress) as bar, counted(bar, len(texts)):
         return assemble(pieces_of(encoder, checked, role))
 
 

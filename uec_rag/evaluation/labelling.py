@@ -34,10 +34,7 @@ _MOST_ROWS = 2_000  # questions that are listed
 
 
 def questions_to_label(
-    retriever: Retriever,
-    questions: Iterable[str],
-    limit: int,
-    tenant: Filter | Everyone = EVERYONE,
+    retriever: Retriever, questions: Iterable[str], limit: int, tenant: Filter | Everyone = EVERYONE
 ) -> list[Result]:
     """Choose the questions whose labels would teach a gate most.
 

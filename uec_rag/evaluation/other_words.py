@@ -62,9 +62,7 @@ def is_in_other_words(question: str, passages: Sequence[Passage]) -> bool:
 
 
 def compare_without(
-    retriever: Retriever,
-    labels: Mapping[str, Collection[str]],
-    result: SearchResult,
+    retriever: Retriever, labels: Mapping[str, Collection[str]], result: SearchResult
 ) -> dict[str, Any] | None:
     """Compare what is found for labelled questions in other words, with and without questions.
 

@@ -29,14 +29,8 @@ from uec_rag.base.text import (
 )
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
-from uec_rag.encoders.notations import (
-    in_one_form,
-)
-from uec_rag.evidence.family import (
-    Family,
-    is_in_title_case,
-    tokens_of,
-)
+from uec_rag.encoders.notations import in_one_form
+from uec_rag.evidence.family import Family, is_in_title_case, tokens_of
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage

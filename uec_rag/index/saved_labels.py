@@ -70,10 +70,7 @@ def _typed(value: object) -> object:
 
 
 def write_label(
-    home: LocalStore,
-    question: str,
-    hashes: Mapping[str, str] | None,
-    tenant: Filter | None = None,
+    home: LocalStore, question: str, hashes: Mapping[str, str] | None, tenant: Filter | None = None
 ) -> None:
     """Label a question in place of what it had; None removes its label.
 

@@ -28,10 +28,7 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase, coerce_to_runnable
 from langchain_core.runnables.config import ensure_config
 from langchain_core.runnables.configurable import DynamicRunnable
-from langchain_core.tracers._streaming import (
-    _StreamingCallbackHandler,
-    _V2StreamingCallbackHandler,
-)
+from langchain_core.tracers._streaming import _StreamingCallbackHandler, _V2StreamingCallbackHandler
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 

@@ -14,13 +14,7 @@ from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory.types import BaseMemory
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    NodeWithScore,
-    QueryBundle,
-    QueryType,
-)
+from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
@@ -466,10 +460,7 @@ def _with_namesakes(retriever: BaseRetriever) -> BaseRetriever:
     async def aeach(query_bundle: QueryBundle, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
         return [part for node in nodes for part in await ahandle(query_bundle, [node])]
 
-    twin.__dict__ |= {
-        "_handle_recursive_retrieval": each,
-        "_ahandle_recursive_retrieval": aeach,
-    }
+    twin.__dict__ |= {"_handle_recursive_retrieval": each, "_ahandle_recursive_retrieval": aeach}
     return twin
 
 

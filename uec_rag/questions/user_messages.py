@@ -10,13 +10,7 @@ from urllib.parse import unquote
 import regex
 
 from uec_rag.base.text import SENTENCE_END
-from uec_rag.questions.grammar import (
-    LONGEST_QUESTION,
-    WORDS,
-    is_question,
-    lower,
-    refers_back,
-)
+from uec_rag.questions.grammar import LONGEST_QUESTION, WORDS, is_question, lower, refers_back
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, matcher, tables
 
 _OWN = [table["own_number"] for table in tables().values() if "own_number" in table]

@@ -16,13 +16,7 @@ import numpy as np
 from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import FloatArray, stack_rows
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.decision import (
-    DECISION_KEYS,
-    Criteria,
-    Decision,
-    decide,
-    restrict,
-)
+from uec_rag.confidence.decision import DECISION_KEYS, Criteria, Decision, decide, restrict
 from uec_rag.confidence.model import JUDGED
 from uec_rag.evidence import Explanation
 from uec_rag.stores.metadata import DEEPEST, KeptText, normalise

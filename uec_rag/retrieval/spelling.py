@@ -129,8 +129,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     nearest = {word: match for word, (match, share) in pairs.items() if share > _LIKELY}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = lexical.spell_dates(
-        spelled,
-        lambda terms: [*compress(terms, count([*map(lexical.term_key, terms)]))],
+        spelled, lambda terms: [*compress(terms, count([*map(lexical.term_key, terms)]))]
     )
     if spelled == query.text:
         return query

@@ -85,11 +85,7 @@ class _Server(FastMCP):
 
 
 def create_mcp(
-    index: Retriever,
-    filter: Filter | None = None,
-    *,
-    name: str = "uec-rag",
-    description: str = "",
+    index: Retriever, filter: Filter | None = None, *, name: str = "uec-rag", description: str = ""
 ) -> FastMCP:
     """Make an MCP server with the tools `search`, `get`, `sources` and `report`.
 

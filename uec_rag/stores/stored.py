@@ -133,11 +133,7 @@ class Mirror:
         self._vectors, self._are_ours = source.vectors or source.stored, source.vectors is not None
         self._sample = sample if source.get is not None else None
 
-    def encode(
-        self,
-        encoders: Sequence[Encoder],
-        passages: Sequence[Passage],
-    ) -> list[Encoded]:
+    def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Encode passages without their words, of which only what is not known here is encoded.
 
         Errors as in `read`.
@@ -444,10 +440,7 @@ class Listed:
 
     @classmethod
     def of(
-        cls,
-        passages: Sequence[Passage],
-        encoders: Sequence[Encoder],
-        before: Listed | None = None,
+        cls, passages: Sequence[Passage], encoders: Sequence[Encoder], before: Listed | None = None
     ) -> Self | None:
         """Count the words of passages of another's store; None if none has a text.
 
@@ -459,10 +452,7 @@ class Listed:
 
     @classmethod
     def count(
-        cls,
-        passages: Sequence[Passage],
-        encoders: Sequence[Encoder],
-        before: Listed | None = None,
+        cls, passages: Sequence[Passage], encoders: Sequence[Encoder], before: Listed | None = None
     ) -> Self:
         """Count the words of passages; `before`: of some of them, what was counted before."""
         encode = encode_words if before is None else before.encode

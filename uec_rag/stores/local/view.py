@@ -580,14 +580,7 @@ class View(Searched):
         """Return what encoders made of about `count` passages at regular steps, or of all."""
         return self.state.encodings(np.arange(0, len(self), max(1, len(self) // count)))
 
-    def search(
-        self,
-        query: Gaussian,
-        k: int,
-        *,
-        beta: float,
-        fit: Fit = GIVEN,
-    ) -> StoreHits:
+    def search(self, query: Gaussian, k: int, *, beta: float, fit: Fit = GIVEN) -> StoreHits:
         """Find the k passages with the highest s_hat for the vectors and words of n queries.
 
         `fit`: by which they are scored; by default, the view is of Gaussians that were given.
