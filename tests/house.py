@@ -24,9 +24,9 @@ from uec_rag.langchain import UECRetriever
 
 HOME = Path(uec_rag.__file__).parent
 REACHED = {
-    "lines of uec_rag": 28_060,
+    "lines of uec_rag": 28_121,
     "files of uec_rag": 173,
-    "lines of tests": 30_216,
+    "lines of tests": 30_214,
     "lines of benchmarks": 9_284,
     "words of docs": 13_400,
     "files of a question": 44,

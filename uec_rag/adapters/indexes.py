@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypedDict, TypeVar, cast
 
 from uec_rag.base.loops import beside
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -186,6 +186,14 @@ def as_index(
             "store: a Retriever has a store already; give the store to it: Retriever(uec, store)."
         )
     return value
+
+
+class MakeOptions(TypedDict, total=False):
+    """The options of `as_index`, which all classes of the adapters have that make an index."""
+
+    store: Store | None
+    words: bool
+    fit: FitMode
 
 
 def load_index(

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 from langchain_core.runnables.config import CONFIG_KEYS, RunnableConfig, ensure_config
 
+from uec_rag.adapters import indexes
 from uec_rag.adapters.other_retrievers import Converted, Hits, note
 from uec_rag.base.checks import (
     as_list,
@@ -328,6 +329,30 @@ def _speaker(message: BaseMessage) -> str:
     if isinstance(message, HumanMessage):
         return "user"
     return "assistant" if isinstance(message, AIMessage) else message.type
+
+
+class Shown(TypedDict, total=False):
+    """The parameters of a `UECRetriever` besides its store and k."""
+
+    filter: Filter | None
+    tenant: Filter | Everyone
+    tenant_required: bool
+    details: bool
+    search_type: str
+    search_kwargs: dict[str, Any]
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    name: str | None
+
+
+class Parameters(Shown, total=False):
+    """The parameters of a `UECRetriever` besides its store."""
+
+    k: int
+
+
+class Indexed(indexes.MakeOptions, Parameters, total=False):
+    """The options of `UECRetriever.from_texts`."""
 
 
 _ASKING = {"question", "input", "chat_history", "history", "messages"}

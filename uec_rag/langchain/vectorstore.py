@@ -23,7 +23,10 @@ from uec_rag.langchain.conversion import (
     KIND,
     CallOptions,
     Embedding,
+    Indexed,
+    Parameters,
     Question,
+    Shown,
     UECEmbeddings,
     arguments_of,
     check_config,
@@ -124,14 +127,14 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         return UECEmbeddings(self._index.uec)
 
     @classmethod
-    def from_texts(
+    def from_texts(  # type: ignore[override]
         cls,
         texts: Iterable[str],
         embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[indexes.MakeOptions],
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
         store = cls(embedding, **kwargs)
@@ -327,7 +330,7 @@ class UECVectorStore(indexes.OverIndex, VectorStore):
         """Search for one query, and keep the copies of each hit."""
         return self.index.search([query], k, filter=filter, tenant=tenant).with_copies(k)
 
-    def as_retriever(self, **kwargs: Any) -> UECRetriever:
+    def as_retriever(self, **kwargs: Unpack[Parameters]) -> UECRetriever:  # type: ignore[override]
         """Return a retriever over this store, whose documents have their uncertainty.
 
         `**kwargs`: LangChain's `search_type`, `search_kwargs` and `tags`, and the parameters of
@@ -445,7 +448,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[Parameters],
     ) -> Self:
         """Index texts and return a retriever over them.
 
@@ -470,7 +473,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         documents: Iterable[Document],
         embedding: Embedding = None,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[Indexed],
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.
 
@@ -484,7 +487,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
     afrom_documents = indexes.made_in_thread(from_documents)
 
     @classmethod
-    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
+    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Unpack[Parameters]) -> Self:
         """Return a retriever over an existing store."""
         return cls(vectorstore=vectorstore, **kwargs)
 
@@ -499,7 +502,7 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[Shown],
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -16,15 +16,17 @@ from llama_index.core.base.response.schema import (
     Response,
     StreamingResponse,
 )
-from llama_index.core.callbacks.base import EventContext
+from llama_index.core.callbacks.base import CallbackManager, EventContext
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.base import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import BaseSynthesizer, ResponseMode
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
-from pydantic import BeforeValidator, field_serializer
+from pydantic import BaseModel, BeforeValidator, field_serializer
 
 from uec_rag.adapters.indexes import as_judge, in_thread
 from uec_rag.adapters.other_retrievers import judge, keeping_findings, pending_on
@@ -47,6 +49,27 @@ from uec_rag.gates.rulings import Pending
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
 from uec_rag.questions.query import Query
 from uec_rag.retrieval.results import KEY, read_by_model
+
+
+class _EngineOptions(TypedDict, total=False):
+    """The options of `RetrieverQueryEngine.from_args`, which ignores others."""
+
+    response_synthesizer: BaseSynthesizer | None
+    node_postprocessors: list[BaseNodePostprocessor] | None
+    callback_manager: CallbackManager | None
+    response_mode: ResponseMode
+    text_qa_template: BasePromptTemplate | None
+    refine_template: BasePromptTemplate | None
+    summary_template: BasePromptTemplate | None
+    simple_template: BasePromptTemplate | None
+    chat_content_qa_template: BasePromptTemplate | None
+    chat_content_refine_template: BasePromptTemplate | None
+    output_cls: type[BaseModel] | None
+    use_async: bool
+    streaming: bool
+    verbose: bool
+    multimodal: bool
+
 
 Way: TypeAlias = str | LLM | BaseQueryEngine
 """The goal of an outcome: a text, a model, or another engine."""
@@ -298,7 +321,7 @@ class UECQueryEngine(BaseQueryEngine):
         retriever: BaseRetriever,
         llm: LLM | None = None,
         gate: Gate | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[_EngineOptions],
     ) -> Self:
         """Create a gated `RetrieverQueryEngine`.
 

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ValidationError
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory.types import BaseMemory
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    IndexNode,
+    NodeWithScore,
+    QueryBundle,
+    QueryType,
+)
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
@@ -51,6 +59,31 @@ _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""
 
 _KIND = "Document or node of llama_index.core.schema"
+
+
+class _Theirs(TypedDict, total=False):
+    """The parameters of every LlamaIndex retriever."""
+
+    callback_manager: CallbackManager | None
+    object_map: dict[str, Any] | None
+    objects: list[IndexNode] | None
+    verbose: bool
+
+
+class _Shown(_Theirs, total=False):
+    filters: MetadataFilters | None
+    memory: BaseMemory | None
+    tenant: Tenant
+    tenant_required: bool
+    details: bool
+
+
+class _Parameters(_Shown, total=False):
+    similarity_top_k: int
+
+
+class _Indexed(indexes.MakeOptions, _Parameters, total=False):
+    """The options of `UECRetriever.from_nodes`."""
 
 
 class UECRetriever(indexes.FitFrom, BaseRetriever):
@@ -124,7 +157,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         tenant: Tenant = EVERYONE,
         tenant_required: bool = False,
         details: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[_Theirs],
     ) -> None:
         if "k" in kwargs:
             raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
@@ -153,7 +186,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Parameters],
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
 
@@ -183,7 +216,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Parameters],
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
@@ -201,7 +234,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         embedding: UEC | BaseEmbedding | None = None,
         *,
         node_parser: NodeParser | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[_Indexed],
     ) -> Self:
         """Split documents into nodes, index the nodes and return a retriever over them.
 
@@ -243,7 +276,7 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Shown],
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
 
