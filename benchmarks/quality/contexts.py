@@ -214,9 +214,8 @@ def messages(asked: Sequence[Asked]) -> Iterator[Asked]:
     """Questions within messages, as people write them (questions/messages.json)."""
     frames = cycle(_read(TABLES / "messages.json"))
     for row, frame in zip(asked, frames, strict=False):
-        lower = row.question[:1].lower() + row.question[1:]
-        message = frame.format(question=row.question, lower=lower)
-        yield row._replace(set="messages", question=message)
+        parts = {"question": row.question, "lower": row.question[:1].lower() + row.question[1:]}
+        yield row._replace(set="messages", question=frame.format(**parts))
 
 
 def _joined(head: str, tail: str) -> str:
