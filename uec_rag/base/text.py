@@ -1,7 +1,7 @@
 """The words of a text, and the subject, source and document that a passage names.
 
-A new language needs its function words here (`FUNCTION_WORDS`), the wording of its questions in
-`uec_rag.questions.grammar`, and words that tell it from English in encoders/function_words.txt.
+A new language needs its function words here (`FUNCTION_WORDS`), its table in
+questions/languages.toml, and words that tell it from English in encoders/function_words.txt.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ nodes. From the root, the heaviest child is followed while it has nearly all of 
 has not, `underspecified` tells from five numbers about this node (`features`) whether the question
 leaves open which child is meant.
 
-Nothing here depends on the language but words from `uec_rag.base.text` and
-`uec_rag.questions.grammar`, where a new one goes.
+Nothing here depends on the language but words from `uec_rag.base.text` and those of
+questions/languages.toml, where a new one goes.
 """
 
 from __future__ import annotations
