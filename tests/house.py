@@ -24,7 +24,7 @@ from uec_rag.langchain import UECRetriever
 
 HOME = Path(uec_rag.__file__).parent
 REACHED = {
-    "lines of uec_rag": 28_121,
+    "lines of uec_rag": 28_117,
     "files of uec_rag": 173,
     "lines of tests": 30_214,
     "lines of benchmarks": 9_284,

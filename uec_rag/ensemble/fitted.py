@@ -311,11 +311,9 @@ class Fitted:
 
     def passages(self, encodings: Sequence[Encoded]) -> Gaussian:
         """Compute the Gaussians of passages from what each encoder made of them."""
-        parts = self.gaussians(encodings)
-        shape = len(encodings[0]), len(parts)
-        return self.combine(parts, np.full(shape, 1 / len(parts), dtype=np.float32))
+        return self.combine_as(self.gaussians(encodings), "passage")
 
-    def asked(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+    def as_query(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Return queries whose products with passages' vectors, side by side, are about mu_s."""
         if not self.is_direct:  # nearly: the means of passages have length 1
             count = len(self.names)

@@ -450,7 +450,7 @@ def view_for(
     if isinstance(store, CandidateStore):
         if weights is None:
             weights = fitted.coefficients(parts, "query") * fitted.weights
-        query = fitted.asked(parts, weights)
+        query = fitted.as_query(parts, weights)
         view = store.fetch(questions, query, _FEWEST * max(k, NEAREST))
     else:
         view = cast(View, store.snapshot())

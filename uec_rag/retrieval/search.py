@@ -517,10 +517,8 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
     is_counted = is_exact and size == ranking.words.size and not is_told
     is_changed = query.is_part or query.is_other or phrasing.role in ("spelled", "carried")
-    in_corpus, at_k = (
-        max(float(probabilities.in_corpus[0]), floor),
-        probabilities.confidence_at_k[0],
-    )
+    in_corpus = max(float(probabilities.in_corpus[0]), floor)
+    at_k = probabilities.confidence_at_k[0]
     if floor:
         at_k = np.append(at_k[: JUDGED - 1], np.maximum(at_k[JUDGED - 1 :], np.float32(floor)))
     evidence = Evidence(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders.base import Encoded, Encoder
-from uec_rag.stores.encodings import checked
+from uec_rag.stores.encodings import check_encodings
 from uec_rag.stores.passage import Checked, Passage, check_passage, hash_text
 
 Probes: TypeAlias = tuple[tuple[float, ...], ...]
@@ -217,9 +217,9 @@ def check_addition(
     """Check passages and their encodings, and return both, the metadata copied.
 
     ValueError if there is not one row per passage, or if an id occurs twice; and as in
-    `check_passage` and `uec_rag.stores.encodings.checked`.
+    `check_passage` and `uec_rag.stores.encodings.check_encodings`.
     """
-    blocks = checked(encodings, len(passages))
+    blocks = check_encodings(encodings, len(passages))
     copies = [
         item if isinstance(getattr(item, "metadata", None), Checked) else check_passage(item)
         for item in passages

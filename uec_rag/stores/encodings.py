@@ -1,7 +1,7 @@
-"""What stores keep of passages: what encoders made of them, or Gaussians that were given.
+"""The encodings of passages that stores keep: those that encoders made, or given Gaussians.
 
-Gaussians are made of it by a fit: their variances at the first search, in memory, so that another
-fit changes nothing that is kept.
+A fit makes Gaussians of them: their variances at the first search, in memory, so that another fit
+changes nothing that is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from uec_rag.encoders.base import Encoded
 
 
 class Fit(Protocol):
-    """What makes the Gaussians of passages: `uec_rag.ensemble.fitted.Fitted`, or `GIVEN`."""
+    """The maker of the Gaussians of passages: `uec_rag.ensemble.fitted.Fitted`, or `GIVEN`."""
 
     @property
     def lengths(self) -> FloatArray:
@@ -51,7 +51,7 @@ GIVEN = Given()
 _EXPECTED = "what each encoder made, an Encoded, or a Gaussian"
 
 
-def checked(encodings: Sequence[Encoded] | Gaussian, count: int) -> list[Encoded]:
+def check_encodings(encodings: Sequence[Encoded] | Gaussian, count: int) -> list[Encoded]:
     """Return what is to be kept of `count` passages; a Gaussian has its variances as features.
 
     TypeError if it is something else; ValueError if it is of another number of texts, a number is
@@ -88,7 +88,7 @@ def _blocks(gaussians: Gaussian) -> Iterator[Encoded]:
 
 @dataclass(frozen=True)
 class Schema(Record):
-    """What all encodings of a store have in common.
+    """The dimensions that all encodings of a store have in common.
 
     Attributes
     ----------

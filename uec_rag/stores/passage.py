@@ -80,7 +80,7 @@ class Passage:
 
     @property
     def seen_beside(self) -> list[str]:
-        """What models encode of what stands beside it: its questions, and names if they are few."""
+        """The texts beside it that models encode: its questions, and names if they are few."""
         lines = questions_in(self.metadata)
         return [line for line in lines if len(line) <= _FEW or is_asked(line)] or lines
 

@@ -7,7 +7,7 @@ from safetensors.numpy import save
 from tests.helpers import random_gaussian, with_terms
 from uec_rag import IndexCorrupted
 from uec_rag.base.gaussian import Terms
-from uec_rag.stores.encodings import checked
+from uec_rag.stores.encodings import check_encodings
 from uec_rag.stores.local.view import Segment
 
 
@@ -18,7 +18,7 @@ def as_bytes(content):
 def segment():
     gaussian = random_gaussian(np.random.default_rng(0), 5, 3)
     terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]])
-    encodings = checked(with_terms(gaussian, [terms]), 5)
+    encodings = check_encodings(with_terms(gaussian, [terms]), 5)
     return Segment.from_encodings(encodings, np.arange(5, dtype=np.uint64))
 
 

@@ -22,7 +22,7 @@ from uec_rag.base.records import Memory, Recent, cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
 from uec_rag.encoders.base import Encoded
 from uec_rag.stores.base import MOST_EXAMPLES, Filter, Searched, StoreHits
-from uec_rag.stores.encodings import GIVEN, Fit, Schema, checked
+from uec_rag.stores.encodings import GIVEN, Fit, Schema, check_encodings
 from uec_rag.stores.filters import Condition, key_of, matches, parse
 from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
@@ -284,7 +284,7 @@ class View(Searched):
         not in the encodings.
         """
         count = len(passages)
-        blocks = checked(encodings, count)
+        blocks = check_encodings(encodings, count)
         segments = Segment.cut(blocks, text_keys(passages))
         parts, schema = [Part(start, "", segment) for start, segment in segments], Schema.of(blocks)
         state = State(next_row=count, parts=parts, schema=schema, frequencies=frequencies)
