@@ -181,7 +181,10 @@ def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.flo
         for edit in edits:
             odds.setdefault(edit, likely)
     odds.pop(text, None)
-    keys = [next(iter(_keys_of.__wrapped__(edit, False))) for edit in odds]
+    plain = [edit.strip("_") or edit for edit in odds]
+    is_latin = text.isascii()  # whose words are stemmed at once
+    stems = _stemmer("english").stemWords(plain) if is_latin else [*map(stem_of, plain)]
+    keys = [*map(term_key, stems)]
     return [*odds], np.array(keys, dtype=np.uint64), np.array([*odds.values()], dtype=np.float32)
 
 
@@ -333,10 +336,9 @@ def spell_dates(text: str, lookup: Callable[[Sequence[str]], Sequence[str]]) -> 
 @lru_cache(512)  # a hit is asked for several names, and found again
 def _parts_in(text: str) -> frozenset[str]:
     """Return the words of a text and their parts, in lower case and without accents."""
-    words = {
-        part.casefold() for word in written_words(text) for part in (word, *_PART.findall(word))
-    }
-    return frozenset([word if word.isascii() else without_accents(word) for word in words])
+    words = written_words(text)
+    folded = {*map(str.casefold, [*words, *_PART.findall(" ".join(words))])}
+    return frozenset([word if word.isascii() else without_accents(word) for word in folded])
 
 
 def has_all_words(text: str, words: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -234,6 +234,7 @@ def take_dotted(text: str) -> tuple[str, list[str]]:
     return (str(_DOTTED.sub(" ", text)), beginnings) if beginnings else (text, [])
 
 
+@lru_cache(1024)
 def in_one_form(text: str) -> str:
     """Return a text with one form of each value that is written in several.
 

@@ -18,6 +18,7 @@ import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
+from uec_rag.base.records import cached_property
 from uec_rag.base.text import FUNCTION_WORDS, HAS_SPACELESS, SPACELESS, is_abbreviation
 from uec_rag.confidence.model import READ
 from uec_rag.encoders import lexical
@@ -87,6 +88,95 @@ Span: TypeAlias = tuple[int, int]
 
 _FEWEST, _MOST_INITIALS = 4, 6  # letters of a name that another may be a form of; of initials
 _LONGEST_LABEL = 200  # characters of metadata that may name the product
+
+
+class Marks:
+    """What stands in a text that may be a name or a part of one, each kind found once."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens = text, [*_TOKEN.finditer(text)]
+        self.words = [match[0] for match in self.tokens]
+
+    @cached_property
+    def capitalised(self) -> frozenset[str]:
+        """The words with a capital."""
+        return frozenset([_POSSESSIVE.sub("", word) for word in self.words if word[0].isupper()])
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The words that may be names, by their capitals; the first is no plural."""
+        return frozenset(
+            match[0]
+            for match in self.tokens
+            if match[0][0].isupper()
+            and not self.text[: match.start()].rstrip().endswith((*_ENDS, *digits))
+            and (
+                match.start() or not (match[0][-1] == "s" or match[0].casefold() in FUNCTION_WORDS)
+            )
+        )
+
+    @cached_property
+    def codes(self) -> frozenset[str]:
+        """The words, and each two in a row, without what parts them."""
+        codes = [*map(_plain, self.words)]
+        return frozenset(codes) | {a + b for a, b in pairwise(codes)}
+
+    @cached_property
+    def signs(self) -> frozenset[str]:
+        """The words with a sign, and the single letters, in small letters."""
+        folded = map(str.casefold, self.words)
+        return frozenset([word for word in folded if len(word) == 1 or _SIGNED.fullmatch(word)])
+
+    @cached_property
+    def initials(self) -> dict[str, tuple[str, ...]]:
+        """The initials of names of several words, with these."""
+        runs, run = list[list[str]](), list[str]()
+        for word in self.words:
+            if word[0].isupper():
+                run.append(word)
+            elif word not in ("of", "and", "for", "the", "de", "der", "des", "für", "und"):
+                runs, run = [*runs, run], []
+        rows = dict[str, tuple[str, ...]]()
+        for names in [*runs, run]:
+            for start in range(len(names)):
+                for end in range(start + 2, min(len(names), start + _MOST_INITIALS) + 1):
+                    part = names[start:end]
+                    rows["".join([name[0] for name in part])] = tuple(part)
+        return rows
+
+    def uses(self, head: str, language: str) -> list[tuple[str, str, bool]]:
+        """Return the numbers behind a word, what follows each, and whether it is a name."""
+        return [
+            (number[0], self.text[number.end() : number.end() + 40], before[0][0].isupper())
+            for before, number in pairwise(self.tokens)
+            if number.start() - before.end() == 1
+            and _VERSION.fullmatch(number[0])
+            and lexical.stem_of(before[0], language) == head
+        ]
+
+    def calendar(self, language: str, kind: str) -> list[tuple[int, int, int]]:
+        """Return the months or days that are named: the number of each from 0, and where it is."""
+        places, numbers = list[tuple[int, int, int]](), _calendar_of(kind)
+        for match in self.tokens:
+            word = match[0].casefold()
+            number = numbers.get(word, numbers.get(word.removesuffix("s")))
+            # "may", "march", "mars"
+            is_name = language != ENGLISH or (match[0][0].isupper() and match.start() > 0)
+            if number is not None and (is_name or kind == "days"):
+                places.append((number, *match.span()))
+        if kind == "months" and not self.text.isascii():
+            for match in _HAN_MONTH.finditer(self.text):
+                numeral = match[1]
+                if not numeral.isdigit():
+                    numeral = str(sum(_HAN_NUMBERS.index(sign) + 1 for sign in numeral))
+                places.append((int(numeral) - 1, *match.span()))
+        return sorted(places, key=itemgetter(1))
+
+
+@lru_cache(1024)
+def marks_of(text: str) -> Marks:
+    """Return the marks of a text."""
+    return Marks(text)
 
 
 def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -> tuple[str, ...]:
@@ -245,8 +335,8 @@ def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) ->
             absent.remove(word)
     if absent:
         absent -= _equivalents(words)
-    there = _capitalised(words.hits[0].text)
-    for match in _TOKEN.finditer(text) if absent else ():
+    there = marks_of(words.hits[0].text).capitalised
+    for match in marks_of(text).tokens if absent else ():
         parts = [part for part in match[0].split("-") if len(part) >= _FEWEST]
         is_kind = "-" in match[0] and not there.isdisjoint(parts)  # of what is there
         if not is_kind and not absent.isdisjoint([match[0], *lexical.written_words(match[0])]):
@@ -263,18 +353,18 @@ def _has_name(words: QuestionWords, text: str, name: str) -> bool:
         return True
     if is_abbreviation(name) and before and before[-1][-1].isdigit():
         return True  # a unit
-    initials = [letters for letters, parts in _initials_of(text).items() if name in parts]
-    if is_abbreviation(name) and not _names_in(hits[0].text) - _capitalised(text):
+    initials = [letters for letters, of in marks_of(text).initials.items() if name in of]
+    if is_abbreviation(name) and not marks_of(hits[0].text).names - marks_of(text).capitalised:
         return True  # a word, as "TV" is, where no name may stand in its place
     for hit in hits:
         values = [value for value in hit.metadata.values() if isinstance(value, str)]
         labels = " ".join(value for value in values if len(value) < _LONGEST_LABEL)
-        there = _capitalised(hit.text)
+        marks = marks_of(hit.text)
         if lexical.has_all_words(f"{hit.with_source} {labels}", [name]):
             return True
-        if not there.isdisjoint(initials) or name in _initials_of(hit.text):
+        if not marks.capitalised.isdisjoint(initials) or name in marks.initials:
             return True
-        if any(is_form(name.casefold(), rival.casefold()) for rival in there):
+        if any(is_form(name.casefold(), rival.casefold()) for rival in marks.capitalised):
             return True
     return False
 
@@ -286,8 +376,7 @@ def _nouns_in_place(words: QuestionWords, text: str) -> Iterator[str]:
     """
     language, passage = words.phrasing.language, words.hits[0].text
     determiners = frozenset(tables()[language]["follow_up"]["determiners"].split())
-    tokens = [match[0] for match in _TOKEN.finditer(in_one_form(passage))]
-    query = [match[0] for match in _TOKEN.finditer(text)]
+    tokens, query = marks_of(in_one_form(passage)).words, marks_of(text).words
     titles, there = matcher("titles", language, "names"), {*map(str.casefold, tokens)}
     behind = {a.casefold() for a, b in pairwise(tokens) if b[:1].isupper() and b not in query}
     subject = {b.casefold() for _, b in pairwise(tokens[:3])} if tokens[:1] != query[1:2] else set()
@@ -313,8 +402,8 @@ def _codes(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterat
     """Find the codes of a text, "X-300", that no passage has, however it parts them."""
     if not any(any(map(str.isdigit, word)) for word in strangers):
         return
-    hits = [_codes_in(hit.with_source) for hit in words.hits[:READ]]
-    for match in _TOKEN.finditer(text):
+    hits = [marks_of(hit.with_source).codes for hit in words.hits[:READ]]
+    for match in marks_of(text).tokens:
         code, parts = _plain(match[0]), lexical.written_words(match[0])
         is_value = bool(find_values(match[0]) or find_dates(match[0]))
         is_code = bool(_CODE.fullmatch(match[0])) and not is_value
@@ -328,13 +417,6 @@ def _plain(code: str) -> str:
     return str(_AROUND_CODE.sub("", code)).casefold()
 
 
-@lru_cache(512)
-def _codes_in(text: str) -> frozenset[str]:
-    """Return the words of a text, and each two in a row, without what parts them."""
-    tokens = [_plain(match[0]) for match in _TOKEN.finditer(text)]
-    return frozenset(tokens) | {a + b for a, b in pairwise(tokens)}
-
-
 def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the numbers directly behind what they number, "ward 9", that no passage has there.
 
@@ -345,7 +427,7 @@ def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Ite
     language, hits = words.phrasing.language, words.hits[:READ]
     small = function_words(language) | _calendar_words()
     of_first = [token for token in tokens_of(hits[0].text, language) if token.number]
-    tokens = [*_TOKEN.finditer(text)]
+    tokens = marks_of(text).tokens
     for at, (head, number) in enumerate(pairwise(tokens)):
         is_joined = number.start() - head.end() == 1 and _VERSION.fullmatch(number[0])
         if not is_joined or head[0].casefold() in small or any(map(str.isdigit, head[0])):
@@ -353,7 +435,8 @@ def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Ite
         stem = lexical.stem_of(head[0], language)
         units = {token.behind for token in of_first if token.follows != stem}
         following = [lexical.stem_of(token[0], language) for token in tokens[at + 2 : at + 3]]
-        uses = [use for hit in hits for use in _uses_of(hit.text, stem, language)]
+        read = (marks_of(in_one_form(hit.text)) for hit in hits)
+        uses = [use for marks in read for use in marks.uses(stem, language)]
         if not units.isdisjoint(following) or any(_covers(use, number[0]) for use in uses):
             continue
         is_name = head.start() > 0 and any(map(str.isupper, head[0]))
@@ -362,19 +445,6 @@ def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Ite
         is_stranger = number[0] in strangers and (is_name or head[0].casefold() in COUNTED)
         if (uses and is_noun) or is_stranger:
             yield (head.start() if is_name else number.start()), number.end()
-
-
-@lru_cache(1024)
-def _uses_of(text: str, head: str, language: str) -> tuple[tuple[str, str, bool], ...]:
-    """Return the numbers behind a word in a text, what follows each, and whether it is a name."""
-    text, uses = in_one_form(text), list[tuple[str, str, bool]]()
-    tokens = [*_TOKEN.finditer(text)]
-    for before, number in pairwise(tokens):
-        is_behind = number.start() - before.end() == 1 and _VERSION.fullmatch(number[0])
-        if is_behind and lexical.stem_of(before[0], language) == head:
-            tail = text[number.end() : number.end() + 40]
-            uses.append((number[0], tail, before[0][0].isupper()))
-    return tuple(uses)
 
 
 def _covers(use: tuple[str, str, bool], number: str) -> bool:
@@ -403,12 +473,12 @@ def _of_calendar(words: QuestionWords, text: str, strangers: frozenset[str]) -> 
     del strangers  # June is no stranger if another passage is about June
     language, passage = words.phrasing.language, in_one_form(words.hits[0].text)
     for kind in ("months", "days"):
-        dates = _calendar_in(text, language, kind)
-        there = _calendar_in(passage, language, kind) if dates else ()
+        dates = marks_of(text).calendar(language, kind)
+        there = marks_of(passage).calendar(language, kind) if dates else ()
         if not there or matcher("every", language, "names").search(passage):
             continue
-        texts = (in_one_form(hit.text) for hit in words.hits[:READ])
-        numbers = {number for hit in texts for number, *_ in _calendar_in(hit, language, kind)}
+        texts = (marks_of(in_one_form(hit.text)) for hit in words.hits[:READ])
+        numbers = {number for of in texts for number, *_ in of.calendar(language, kind)}
         for (low, _, end), (high, start, _) in pairwise(there):
             if regex.fullmatch(_TO, passage[end:start]):
                 size = 12 if kind == "months" else 7
@@ -418,26 +488,6 @@ def _of_calendar(words: QuestionWords, text: str, strangers: frozenset[str]) -> 
         rivals = {year for word, year in _YEAR.findall(passage) if word == match[1]}
         if rivals and not any(match[2] in hit.text for hit in words.hits[:READ]):
             yield match.span(2)
-
-
-@lru_cache(1024)
-def _calendar_in(text: str, language: str, kind: str) -> tuple[tuple[int, int, int], ...]:
-    """Return the months or days that a text names: the number of each from 0, and where it is."""
-    places, numbers = list[tuple[int, int, int]](), _calendar_of(kind)
-    for match in _TOKEN.finditer(text):
-        word = match[0].casefold()
-        number = numbers.get(word, numbers.get(word.removesuffix("s")))
-        # "may", "march", "mars"
-        is_name = language != ENGLISH or (match[0][0].isupper() and match.start() > 0)
-        if number is not None and (is_name or kind == "days"):
-            places.append((number, *match.span()))
-    if kind == "months" and not text.isascii():
-        for match in _HAN_MONTH.finditer(text):
-            numeral = match[1]
-            if not numeral.isdigit():
-                numeral = str(sum(_HAN_NUMBERS.index(sign) + 1 for sign in numeral))
-            places.append((int(numeral) - 1, *match.span()))
-    return tuple(sorted(places, key=itemgetter(1)))
 
 
 @cache
@@ -462,23 +512,16 @@ def _calendar_words() -> frozenset[str]:
 def _signed(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find what a sign makes another thing, "C#", or the lack of one, that no hit has."""
     del strangers  # words have no signs
-    for match in _TOKEN.finditer(text):
+    for match in marks_of(text).tokens:
         word = match[0].casefold()
         is_letter = len(word) == 1 and match[0].isupper() and match.start() > 0 and word != "i"
         if not (is_letter or _SIGNED.fullmatch(word)):
             continue  # as nearly all, so that no hit is read
-        hits = [_signed_in(hit.text) for hit in words.hits[:READ]]
+        hits = [marks_of(hit.text).signs for hit in words.hits[:READ]]
         is_there = any(word in signs for signs in hits)
         is_part = any(sign.rstrip("+#") == word for signs in hits for sign in signs)
         if not is_there and (is_part or not is_letter):
             yield match.span()
-
-
-@lru_cache(512)
-def _signed_in(text: str) -> frozenset[str]:
-    """Return the words of a text with a sign, and its single letters, in small letters."""
-    words = (match[0].casefold() for match in _TOKEN.finditer(text))
-    return frozenset(word for word in words if len(word) == 1 or _SIGNED.fullmatch(word))
 
 
 def is_form(word: str, name: str) -> bool:
@@ -508,39 +551,3 @@ def is_form(word: str, name: str) -> bool:
 
 def _consonants(word: str) -> str:
     return word[:1] + regex.sub("[aeiouy]", "", word[1:])
-
-
-@lru_cache(512)
-def _capitalised(text: str) -> frozenset[str]:
-    words = (match[0] for match in _TOKEN.finditer(text))
-    return frozenset(_POSSESSIVE.sub("", word) for word in words if word[0].isupper())
-
-
-@lru_cache(512)
-def _names_in(text: str) -> frozenset[str]:
-    """Return the words of a text that may be names, by their capitals; the first is no plural."""
-    return frozenset(
-        match[0]
-        for match in _TOKEN.finditer(text)
-        if match[0][0].isupper()
-        and not text[: match.start()].rstrip().endswith((*_ENDS, *digits))
-        and (match.start() or not (match[0][-1] == "s" or match[0].casefold() in FUNCTION_WORDS))
-    )
-
-
-@lru_cache(512)
-def _initials_of(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the initials of the names of several words in a text, with these."""
-    runs, run = list[list[str]](), list[str]()
-    for match in _TOKEN.finditer(text):
-        if match[0][0].isupper():
-            run.append(match[0])
-        elif match[0] not in ("of", "and", "for", "the", "de", "der", "des", "für", "und"):
-            runs, run = [*runs, run], []
-    rows = dict[str, tuple[str, ...]]()
-    for names in [*runs, run]:
-        for start in range(len(names)):
-            for end in range(start + 2, min(len(names), start + _MOST_INITIALS) + 1):
-                part = names[start:end]
-                rows["".join(name[0] for name in part)] = tuple(part)
-    return rows

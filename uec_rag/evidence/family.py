@@ -73,7 +73,7 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
     [('it', False), ('cost', True), ('#', True), ('euro', True)]
     """
     text = notations.number_dates(in_one_form(text))
-    without, tokens = function_words(language), list[Token]()
+    without, rows = function_words(language), list[tuple[str, str, str, bool, int]]()
     matches, is_title = [*_WORD.finditer(text)], is_in_title_case(text)
     for match in matches:
         word, start = match[0], match.start()
@@ -85,18 +85,17 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
         folded = word.casefold()
         # "in May", "IT", "size M", but not "Ms"
         # "exit I", but not "can I"
-        is_pronoun = word == "I" and not (tokens and tokens[-1].says)
+        is_pronoun = word == "I" and not (rows and rows[-1][3])
         is_name = word[:1].isupper() and not (begins or is_title or is_pronoun)
         is_name |= len(word) > 1 and word.isupper()
-        says = bool(number) or folded not in without or is_name
-        tokens.append(Token(word, stem, number, says, start))
+        rows.append((word, stem, number, bool(number) or folded not in without or is_name, start))
+    said = [stem if says else "" for _, stem, _, says, _ in rows]
+    follows, before, behind = ([""] * len(rows) for _ in range(3))
     for at, (match, following) in enumerate(pairwise(matches)):
         if match.end() + 1 >= following.start():
-            former, latter = tokens[at], tokens[at + 1]
-            stems = [token.stem if token.says else "" for token in (former, latter)]
-            tokens[at] = former._replace(behind=stems[1])
-            tokens[at + 1] = latter._replace(before=stems[0], follows=former.stem)
-    return tuple(tokens)
+            follows[at + 1], before[at + 1], behind[at] = rows[at][1], said[at], said[at + 1]
+    beside = zip(follows, before, behind, strict=True)
+    return tuple([Token(*row, *of_row) for row, of_row in zip(rows, beside, strict=True)])
 
 
 @lru_cache(4096)
@@ -111,7 +110,7 @@ def is_in_title_case(text: str) -> bool:
     (True, False)
     """
     words = [word for word in text.split() if word[:1].isalpha()]
-    has_verb = any(word in _ASKING for word in words[1:])
+    has_verb = not _ASKING.isdisjoint(words[1:])
     is_alike = len(words) > _FEWEST and all(word[0].isupper() for word in words)
     return has_verb or is_alike
 

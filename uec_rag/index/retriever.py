@@ -442,7 +442,8 @@ class Retriever:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        names = as_list(ids, "ids")
+        if not (names := as_list(ids, "ids")):
+            return 0  # no transaction
         with self.changing():
             if self._view.tenant is not None:
                 names = [passage.id for passage in self.get(names)]

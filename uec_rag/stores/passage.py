@@ -67,7 +67,7 @@ class Passage:
         """The text after its headings, if they are in the metadata alone, as models read it."""
         return with_headings(self.metadata, self.text)
 
-    @property
+    @cached_property
     def with_source(self) -> str:
         """The text whose words are evidence: also with the path or the URL of its source."""
         text = with_headings(self.metadata, self.text)
