@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
+from functools import cache
 from html import unescape
 from importlib.util import find_spec
 from itertools import takewhile
@@ -80,14 +81,15 @@ def read_markdown(text: str) -> Content:
     values, text = _split_front_matter(text)
     text = with_notes_below(with_definitions(without_myst(text)))
     lines = _without_block_markers(text.split("\n"))
-    tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
+    env: dict[str, Any] = {}  # the links that are defined
+    tokens = _parser(is_inline=False).parse("\n".join(lines), env)
     texts = [*lines]
     for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
             texts[slice(*token.map)] = map(_shown_line, block.split("\n"))
-    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, texts)]
+    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, texts, env)]
     title = " ".join(first_value({"title": values.pop("title", None)}, ["title"]).split())
     return Content([Page(blocks)], title, values)
 
@@ -97,7 +99,16 @@ def read_quarto(text: str) -> Content:
     return read_markdown(_CHUNK.sub(r"\1\2", text))
 
 
-def _blocks(tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
+@cache
+def _parser(*, is_inline: bool) -> MarkdownIt:
+    """Return a parser of blocks; what is in lines, half of the work, matters in headings alone."""
+    parser = MarkdownIt().enable(["strikethrough", "table"])
+    return parser if is_inline else parser.disable("inline")
+
+
+def _blocks(
+    tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str], env: dict[str, Any]
+) -> Iterator[Block]:
     """Yield headings, tables and the lines between them."""
     start = 0
     for position, token in enumerate(tokens):
@@ -106,7 +117,9 @@ def _blocks(tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str])
         line, end = token.map
         blocks: Sequence[Block]
         if token.type == "heading_open":
-            blocks = [Heading(_plain_heading(tokens[position + 1]), int(token.tag[1:]))]
+            blocks = [
+                Heading(_plain_heading(tokens[position + 1].content, env), int(token.tag[1:]))
+            ]
         elif token.type == "table_open":
             table = table_of(_grid(tokens[position:]), header=1)
             blocks = [table] if table else []
@@ -255,9 +268,10 @@ def _without_comments(block: str) -> str:
     return _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), closed + end) + tail
 
 
-def _plain_heading(inline: Token) -> str:
+def _plain_heading(line: str, env: dict[str, Any]) -> str:
     """Return the text of a heading, without markup and attributes such as "{#id .class}"."""
     parts = list[str]()
+    [inline] = _parser(is_inline=True).parseInline(line, env)
     for part in inline.children or ():
         if part.type == "text":
             parts.append(_TEMPLATE_TAG.sub(_show, part.content))
