@@ -46,6 +46,7 @@ _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _CHUNK = re.compile(r"^([ \t]*+(?:`{3,}+|~{3,}+))\{(\w+)[^{}\n]*\}", re.MULTILINE)
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
+_MARKED = re.compile(r"[<{&:\]`]")  # with one of these, all that is not shown as it is
 _SUPERSCRIPT = re.compile(r"(?<=(.))<sup>([^<>]{1,40})</sup>")
 # Attributes as HTML, components and templates have them, unlike "x <li {S}> y".
 _OF_TAG = (
@@ -173,6 +174,8 @@ def _last_of_table(lines: Sequence[str], start: int) -> int | None:
 
 def _shown_line(line: str) -> str:
     """Return what of a line of Markdown is shown: code as it is, the rest without markup."""
+    if not _MARKED.search(line):
+        return line
     if alone := _TEMPLATE_TAG.fullmatch(line.strip()):
         return _show(alone).strip()
     parts = _CODE_SPAN.split(line)
