@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ from uec_rag.base.errors import NotRegularError, missing_extra, warn
 from uec_rag.base.files import is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.text import in_nfc
-from uec_rag.documents.document import Document, cut
+from uec_rag.documents.document import Document, Section, cut
 from uec_rag.documents.plain_text import plain
 from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content
 
@@ -142,16 +143,38 @@ class Folder:
 
         Raises ImportError if the library for the format of one of them is missing.
         """
+        for _ in self.groups(only, seconds=seconds):
+            pass
+        return self
+
+    def groups(
+        self,
+        only: Collection[str] | None = None,
+        *,
+        most: float = math.inf,
+        seconds: float = 60.0,
+    ) -> Iterator[list[Document]]:
+        """Read the files as `read` does, and yield documents of so many characters together.
+
+        Those before the last ones are not kept in memory: `documents` has them without their texts.
+        """
         sources = [source for source in self.sources if only is None or source in only]
-        process = _Process(self.root, seconds)
+        process, begin, size = _Process(self.root, seconds), len(self.documents), 0
         try:
             with progress_bar("Reading files", len(sources)) as bar:
                 for source in sources:
+                    if size > most:
+                        yield self.documents[begin:]
+                        self.documents[begin:] = map(_without_text, self.documents[begin:])
+                        begin, size = len(self.documents), 0
+                    before = len(self.documents)
                     self._take(source, process.read(source))
+                    parts = (part for one in self.documents[before:] for part in one.sections)
+                    size += sum(len(part.text) for part in parts)
                     bar.update()
+                yield self.documents[begin:]
         finally:
             process.end()
-        return self
 
     def tell_left_out(self) -> None:
         """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
@@ -190,6 +213,11 @@ class Folder:
     def _leave_out(self, source: str, reason: str) -> None:
         self.unreadable[source] = reason
         warn(visible(f"left out {source}, which {reason}"))
+
+
+def _without_text(document: Document) -> Document:
+    """Return a document of which nothing is known but whether it has a text."""
+    return replace(document, sections=(Section((), ""),) * bool(document.sections), metadata={})
 
 
 def read_folder(
