@@ -5,7 +5,7 @@
 
 `write` makes files of 10 kB: Python's documentation, again and again with other names and numbers.
 `compare` indexes them with `UEC("static")`, with the same vectors as a function of one's own, in
-another checkout if there is one, and with `UEC()` a fiftieth of them. All take turns, each in a
+another checkout if there is one, and with `UEC()` a hundredth of them. All take turns, each in a
 process of its own; seconds are of the processor, its own processes included.
 """
 
@@ -31,7 +31,7 @@ from uec_rag.documents.python_docs import gather_corpus
 _FILE = 10_000  # characters of a file
 _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 _NAME, _NUMBER = re.compile(r"\b[A-Z][a-z]{3,}\b"), re.compile(r"\b\d{2,4}\b")
-_SHARE = 50  # of the files, one so many for `UEC()`
+_SHARE = 100  # of the files, one so many for `UEC()`
 _PRESET = "from uec_rag.cli import main; main()"
 _FUNCTION = """
 import sys
@@ -88,9 +88,9 @@ def write(folder: Target, megabytes: int = 100) -> None:
 def used(code: str, *arguments: str, checkout: Path) -> tuple[float, float]:
     """Run Python code in a process; return its seconds of processor, and its peak in gigabytes."""
     environment = {**os.environ, "PYTHONPATH": str(checkout.absolute())}
-    command = [sys.executable, "-c", code, *arguments]
+    command, null = [sys.executable, "-W", "ignore", "-c", code, *arguments], subprocess.DEVNULL
     before = os.times()
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, env=environment, cwd=checkout, stdout=null) as process:
         _, status, usage = os.wait4(process.pid, 0)
     after = os.times()
     if status:
@@ -105,7 +105,7 @@ def compare(
     checkout: Annotated[Path, typer.Option(help="Where the function is run.")] = Path(),
 ) -> None:
     """Print the table."""
-    described = machine()
+    described, folder = machine(), folder.absolute()
     with TemporaryDirectory() as name:
         some, out = Path(name, "some"), Path(name, "index")
         files = sorted(folder.rglob("*.md"))
@@ -115,7 +115,7 @@ def compare(
         systems = {
             'UEC("static")': (_PRESET, "index", str(folder), "--model", "static", "--out"),
             "the vectors as a function": (_FUNCTION, str(folder)),
-            "a fiftieth of them, UEC()": (_PRESET, "index", str(some), "--out"),
+            "a hundredth of them, UEC()": (_PRESET, "index", str(some), "--out"),
         }
         taken: dict[str, list[tuple[float, float]]] = {system: [] for system in systems}
         for _ in range(rounds):

@@ -140,8 +140,6 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 def normalise_value(value: object, subject: str) -> Any:  # noqa: ANN401
     """Convert one value as `normalise` does, with its errors; ValueError if it is NaN."""
-    if type(value) is str:  # the most frequent by far
-        return check_stored_text(value, subject)
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
         raise ValueError(f"{subject}: expected a finite number, got {value}; ask for None.")
     return _value(value, subject, 0)
@@ -164,6 +162,8 @@ def _plain(value: object) -> object:
 
 
 def _value(value: object, subject: str, depth: int) -> Any:  # noqa: ANN401
+    if type(value) is str:  # the most frequent by far
+        return check_stored_text(value, subject)
     value = _plain(value)
     if value is None or isinstance(value, bool | DateText):
         return value
@@ -197,5 +197,7 @@ def _value(value: object, subject: str, depth: int) -> Any:  # noqa: ANN401
                 f"{subject}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
             )
         name = check_stored_text(key, f"{subject}, a key")
-        out[name] = _value(item, f"{subject}[{name!r:.60}]", depth + 1)
+        # The path is written where it may be needed, since to write it takes longer than to check.
+        is_kept = type(item) is str and item.isascii() and "\0" not in item
+        out[name] = item if is_kept else _value(item, f"{subject}[{name!r:.60}]", depth + 1)
     return out
