@@ -140,6 +140,8 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 def normalise_value(value: object, subject: str) -> Any:  # noqa: ANN401
     """Convert one value as `normalise` does, with its errors; ValueError if it is NaN."""
+    if type(value) is str:  # the most frequent by far
+        return check_stored_text(value, subject)
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
         raise ValueError(f"{subject}: expected a finite number, got {value}; ask for None.")
     return _value(value, subject, 0)
@@ -162,8 +164,6 @@ def _plain(value: object) -> object:
 
 
 def _value(value: object, subject: str, depth: int) -> Any:  # noqa: ANN401
-    if type(value) is str:  # the most frequent by far
-        return check_stored_text(value, subject)
     value = _plain(value)
     if value is None or isinstance(value, bool | DateText):
         return value
