@@ -9,6 +9,7 @@ folder of test collections, or set UEC_DATA; MANUALS are the twelve of `manuals`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 from benchmarks.paper.data import load_collection
@@ -19,7 +20,7 @@ from benchmarks.quality.shipped_fit import FIT, LICENCE, save_fit
 from benchmarks.quality.tenants import profile
 from benchmarks.tables import run_script
 from uec_rag import UEC
-from uec_rag.confidence.model import ConfidenceModel, shipped_model
+from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders.packages import PRESETS
 
 _PRESET = "static"
@@ -37,13 +38,12 @@ def main(data: Data, folder: Manuals, write: bool = False) -> None:
     learned |= {"profile": list(shipped_model("words").profile)}
     temperature = uec.fitted.confidence_model.temperature
     pairs = len(load_collection(data / FIT, "train").pairs())
-    for _ in range(2):  # the second time with its own profile
-        write_learned("shipped.json", {_PRESET: learned})
-        shipped_model.cache_clear()
-        model = ConfidenceModel.restore(learned | {"temperature": temperature})
-        save_fit(_PRESET, uec, model, f"{pairs:,} pairs ({LICENCE})")
-        of_manuals = profile(UEC(_PRESET), corpora_of(folder), _ASKED)
-        learned |= {"profile": of_manuals.round(2).tolist()}
+    write_learned("shipped.json", {_PRESET: learned})
+    shipped_model.cache_clear()
+    model = replace(shipped_model(_PRESET), temperature=temperature, profile=())
+    save_fit(_PRESET, uec, model, f"{pairs:,} pairs ({LICENCE})")
+    of_manuals = profile(UEC(_PRESET), corpora_of(folder), _ASKED)
+    write_learned("shipped.json", {_PRESET: learned | {"profile": of_manuals.round(2).tolist()}})
 
 
 if __name__ == "__main__":
