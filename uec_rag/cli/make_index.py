@@ -80,8 +80,8 @@ def index(
     to
         Output folder. An existing index is overwritten.
     model
-        english (default), multilingual, or a model's hub name or folder, with words beside it;
-        repeatable.
+        english (default), multilingual, static (token vectors), or a model's hub name or folder,
+        with words beside it; repeatable.
     exclude
         Leave out such files, as a .gitignore does; repeatable.
     include
