@@ -1,5 +1,6 @@
 """Reading of all supported files in a folder."""
 
+import gc
 import hashlib
 import json
 import math
@@ -48,6 +49,7 @@ from uec_rag.documents.folder import serve
 serve()
 """
 _SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
+_MADE = 100_000  # objects between two searches for garbage, of which parsers leave little
 _AHEAD = 8  # files whose names are told ahead
 _SEEN = 2**24  # bytes of a file that are looked at to see whether it is of a kind that is read
 _NAMED = 3  # files that a message names
@@ -479,6 +481,7 @@ def serve() -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     sys.setrecursionlimit(_DEEPEST)
+    gc.set_threshold(_MADE)
     warnings.simplefilter("ignore")
     for line in sys.stdin.buffer:
         # A signal that ends the process after so many seconds of work, however busy others are.

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import unicodedata
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -126,7 +127,8 @@ def _keys_of_text(text: str, words: Sequence[str], ngrams: bool) -> NDArray[np.u
     keys: list[int] = []
     for word in words:
         keys += (_keys_of if len(word) <= _LONGEST else _keys_of.__wrapped__)(word, ngrams)
-    return np.array([*keys, *map(term_key, _identifiers(text))], dtype=np.uint64)
+    keys += map(term_key, _identifiers(text))
+    return np.frombuffer(array("Q", keys), dtype=np.uint64)  # NumPy reads integers more slowly
 
 
 def words_by_key(words: Iterable[str]) -> dict[int, str]:

@@ -88,6 +88,8 @@ class TokenVectors(IdentityHead):
         self._unknown = self.tokenizer.token_to_id(unknown) if unknown else None
         if unknown is None:  # of vocabularies with probabilities
             self._unknown = settings["model"].get("unk_id")
+        if settings["model"].get("byte_fallback"):
+            self._unknown = None  # there are none
         self._cut, self._piecewise = _cut_of(settings), self.tokenizer
         if self._cut is not None:  # what the normalizer does to a whole text was done before
             self._piecewise = Tokenizer.from_str(json.dumps(settings | {"normalizer": None}))
