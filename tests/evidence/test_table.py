@@ -137,6 +137,11 @@ def test_a_first_hit_may_lack_what_a_follow_up_goes_on_to(goal, lacks):
     assert value("goal", compare(phrasing, "The loan of a van is 3 weeks.")) == lacks
 
 
+def test_half_of_the_words_are_asked_for_where_nothing_was_learned():
+    texts = "When does Ada open the blue mill?", "Ada sleeps."
+    assert [value("half", compare(*texts, is_learned=known)) for known in (True, False)] == [0, 1]
+
+
 @given(
     st.lists(st.floats(0, 1), min_size=len(AGAINST), max_size=len(AGAINST)),
     st.integers(0, len(AGAINST) - 1),

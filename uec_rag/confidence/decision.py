@@ -30,7 +30,7 @@ from uec_rag.questions.replies import (
 
 Action = Literal["answer", "clarify", "abstain"]
 
-CLARIFY_FROM = 0.7
+CLARIFY_FROM = 0.6
 """The lowest P(underspecified) at which to ask for clarification.
 
 By the questions to the manuals (`benchmarks.quality.golden asking`): from 0.7 to 0.68, 4 more of

@@ -30,8 +30,8 @@ from uec_rag.base.text import (
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
-from uec_rag.evidence.family import Family, is_in_title_case, tokens_of
-from uec_rag.questions.languages import ENGLISH, function_words
+from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
+from uec_rag.questions.languages import ENGLISH, function_words, matcher
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -176,6 +176,42 @@ class QuestionWords:
         count = (self.size + 1) * np.exp(-self.content[word]) - 0.5
         return float(1 - min(max(count / self.size, 0.0), 1.0))
 
+    @property
+    def namesakes(self) -> list[int]:
+        """The places of the first hits about several things of one name, as `namesakes_of`.
+
+        They have the same words of the question: all, or its names at least, since any other may be
+        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these.
+        """
+        if self.family is not None or not self.content:
+            return []
+        terms, language = self.names or self.content.keys(), self.phrasing.language
+        # "May" and "Will" tell hits apart, too.
+        names = names_in(in_one_form(self.phrasing.text), self.idf, english=language == ENGLISH)
+        telling = self.content.keys() | names
+        bags = [bag & telling for bag, _ in self.bags]
+        if not terms <= bags[0]:
+            return []
+        places = [at for at, words in enumerate(bags) if words == bags[0]]
+        if len(places) == 1:
+            return []
+        titles = [self.hits[at].about.title.casefold() for at in places]
+        if len({*titles}) > 1 or any(word.casefold() in titles[0] for word in terms):
+            return []  # they tell what else the hits are about
+        alike = namesakes_of([self.hits[at].text for at in places], language)
+        return [places[at] for at in alike]
+
+    @property
+    def leaves_order(self) -> bool:
+        """True if it is asked what comes before or after what the first hit has, without saying it.
+
+        A step does not say which one follows: that is a hit behind it.
+        """
+        language, question = self.phrasing.language, self.phrasing.text
+        if not matcher("follows", language, "cases").search(question):
+            return False
+        return not matcher("order", language, "cases").search(self.hits[0].text)
+
     @cached_property
     def lacks_goal(self) -> bool:
         """True if the first hit has not what a follow-up goes on to.
@@ -201,6 +237,12 @@ class QuestionWords:
         }
         pairs = pairwise(split_words(hit.with_source.casefold()))
         return target == {number for _, number in quantities} and quantities.isdisjoint(pairs)
+
+    @property
+    def of_first(self) -> float:
+        """The share of its content words that the first hit has; 1 if it has no content words."""
+        words = self.content.keys() & self.bags[0][0] if self.content else ()
+        return len(words) / len(self.content) if self.content else 1.0
 
     @property
     def own_shares(self) -> list[float]:

@@ -51,7 +51,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.evidence.absence import unheard_names
 from uec_rag.evidence.asked import LIKENED, Asked
 from uec_rag.evidence.family import family_of
-from uec_rag.evidence.table import OF_HITS, Comparison, Openness, sameness, weigh, weigh_open
+from uec_rag.evidence.table import OF_HITS, OPEN, Comparison, Openness, sameness, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
 from uec_rag.evidence.words import QuestionWords, Rarity, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -70,6 +70,7 @@ _METHOD = 1
 Raise it with each change by which the same similarities get another confidence.
 """
 
+_NAMESAKES = [row.name for row in OPEN].index("namesakes")
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _DEEPEST = 1024  # hits to search for different texts
@@ -288,6 +289,8 @@ class Ranking:
         unsaid = underspecified(clarity(phrasing.text, node, phrasing.turns))
         openness = Openness(self.comparison, node, self.features.meant[0] == 1)
         unsaid, values = weigh_open(unsaid, openness)
+        if values[_NAMESAKES]:
+            node = node.outline.among(self.words.namesakes)
         return unsaid, node, values
 
 
@@ -590,7 +593,8 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, names = logits[row] / model.temperature, unheard_names(of_words)
         same = 0.0 if likeness is None or model.standardised else sameness(likeness)
-        comparison = Comparison(of_words, scaled, gap, names, likeness, same)
+        is_learned = not model.standardised
+        comparison = Comparison(of_words, scaled, gap, names, likeness, same, is_learned)
         comparisons.append(comparison)
         evidence.append([])
         for piece in OF_HITS:
