@@ -55,8 +55,8 @@ def says_which(node: Node) -> bool:
 
     It compares them; or the first has nearly all of the mass, and if they are statements, a word of
     the question that no other has; or the first alone has its number or its small word: "after the
-    meal" is not before it; or, a statement, the first has all of its words, of which no other has
-    one; or the others say no more than one, or the same with another value: that is one fact.
+    meal" is not before it; or the others say no more than one, or the same with another value: that
+    is one fact.
     """
     outline, is_one = node.outline, node.shares[0] > NEARLY
     if is_one and not outline.are_statements(node.children[0]):
@@ -67,9 +67,8 @@ def says_which(node: Node) -> bool:
     little = np.array([word.casefold() in small or word.isdecimal() for word in outline.idf], bool)
     counts = content if is_one else np.zeros_like(content)
     texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
-    alone = texts[0] & ~texts[1:].any(axis=0)
-    is_whole = outline.are_statements([rows[0] for rows in of]) and texts[0][content].all()
-    is_said = len(of) > 1 and bool((alone & (counts | little | (content & is_whole))).any())
+    alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
+    is_said = len(of) > 1 and bool(alone.any())
     return is_said or _compares(node) or _repeats(node)
 
 
