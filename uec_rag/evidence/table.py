@@ -170,9 +170,7 @@ def coverage(comparison: Comparison) -> float:
     """Return the share of the idf of the question's content words that one hit has, at most."""
     if not comparison.is_known:
         return np.nan
-    rarity, bags = comparison.words.content, comparison.words.bags
-    shares = (sum(rarity[word] for word in rarity if word in bag) for bag, _ in bags)
-    return max(shares, default=0.0) / sum(rarity.values())
+    return comparison.words.share_in_hits
 
 
 @row("answer", 1, "shipped_confidence", "collections", "names: {absence}")

@@ -149,6 +149,16 @@ class QuestionWords:
         return bags
 
     @property
+    def share_in_hits(self) -> float:
+        """The share of the content of the question, by rarity, that one of the first hits has.
+
+        It is 1 of a question without any, such as "How long?".
+        """
+        rarity, total = self.content, sum(self.content.values())
+        shares = (sum(rarity[word] for word in rarity if word in bag) for bag, _ in self.bags)
+        return max(shares, default=0.0) / total if total else 1.0
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """The content words that no first hit has; only names, if there are any."""
         if not self.are_counted:

@@ -313,9 +313,12 @@ def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
     One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
     Without its turns, or as the question before about what it goes on to, the question is taken if
     it is answered confidently and clear, unless what else there is is the rest of its message,
-    which is seldom on the subject.
+    which is seldom on the subject. What the turns find is no answer to a question that is whole, if
+    it has less than half of that question.
     """
     floor, scored = 0.0 if query.is_part else SURE, list[tuple[float, float, Ranking]]()
+    roles = {ranking.phrasing.role for ranking in candidates}
+    may_stray = "alone" in roles and not query.is_part
     for ranking in candidates:
         if (phrasing := ranking.phrasing).role in HALVES:
             continue
@@ -326,6 +329,8 @@ def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
         is_whole = phrasing.role == "alone" or (phrasing.role == "carried" and tells)
         if is_whole and ranking.confidence > floor and is_clear:
             return ranking
+        if may_stray and phrasing.turns and ranking.words.share_in_hits < EVEN:
+            continue
         # P(it says what it means, and the first texts answer it), as if independent.
         # What no passage has is told as the question about it.
         rank = 1.0 if tells else 0.5 * (phrasing.role == "carried")
