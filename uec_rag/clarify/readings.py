@@ -54,7 +54,7 @@ def says_which(node: Node) -> bool:
     """Return whether a question says which readings it means, though its words are few.
 
     It compares them; or the first has nearly all of the mass, and if they are statements, a word of
-    the question that no other has; or the first alone has its number or its small word: "after the
+    the question that no other has; or the first alone has its name or its small word: "after the
     meal" is not before it; or the others say no more than one, or the same with another value: that
     is one fact.
     """
@@ -64,7 +64,8 @@ def says_which(node: Node) -> bool:
     of = [rows for rows, share in zip(node.children, node.shares, strict=True) if share >= _OFFERED]
     small = small_words(outline.language)
     content = np.array([word in outline.content for word in outline.idf], bool)
-    little = np.array([word.casefold() in small or word.isdecimal() for word in outline.idf], bool)
+    names = {word for word in outline.content if word[0].isupper()}
+    little = np.array([w.casefold() in small or w in names for w in outline.idf], bool)
     counts = content if is_one else np.zeros_like(content)
     texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
     alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
@@ -90,6 +91,7 @@ def _repeats(node: Node) -> bool:
     """Return whether all readings are statements without a title that say no more than one.
 
     Those that differ in one value alone contradict each other, and their names would be the answer.
+    What only asks, as a ticket does, says nothing.
     """
     node, places = _choose(node)
     outline, rows = node.outline, [node.children[at][0] for at in places]
@@ -97,6 +99,7 @@ def _repeats(node: Node) -> bool:
     are_plain = outline.are_statements(rows) and not any(outline.titles[row] for row in rows)
     if not are_plain or len(rows) == 1:
         return False
+    texts = [text for text in texts if "?" not in text] or texts
     bags, values = [*map(stems, texts)], [*zip(*map(_NUMBER.findall, texts), strict=False)]
     is_one_value = sum(len({*column}) > 1 for column in values) == 1
     are_alike = is_one_value and len({_NUMBER.sub("#", text) for text in texts}) == 1

@@ -359,9 +359,17 @@ def namesakes(openness: Openness) -> float:
 
 @row("open", -1, "decisions", "short", "asking back: the question says which is meant")
 def says_which(openness: Openness) -> float:
-    """Return whether the question says which readings it means, or these say the same."""
-    may_say = openness.is_meant and not openness.comparison.words.namesakes
-    return float(may_say and readings.says_which(openness.node))
+    """Return whether the question says which readings it means, or these say the same.
+
+    It also does if it goes on to what the first hit alone has, has a name or a number that is there
+    alone, or names another of a family, from which the first hit stands out.
+    """
+    words = openness.comparison.words
+    if not openness.is_meant or words.namesakes:
+        return 0.0
+    is_named = words.family is not None and not words.family.is_vague
+    tells = is_named or words.tells_goal or words.tells_name
+    return float(tells or readings.says_which(openness.node))
 
 
 EVIDENCE = tuple(_rows)

@@ -224,7 +224,30 @@ class QuestionWords:
 
     @cached_property
     def lacks_goal(self) -> bool:
-        """True if the first hit has not what a follow-up goes on to.
+        """True if the first hit has not what a follow-up goes on to."""
+        return self._lacks_goal(self.hits[0])
+
+    @property
+    def tells_goal(self) -> bool:
+        """True if the first hit has what a follow-up goes on to, and the second has not."""
+        if self.phrasing.goal is None or self.lacks_goal:
+            return False
+        return len(self.hits) > 1 and self._lacks_goal(self.hits[1])
+
+    @property
+    def tells_name(self) -> bool:
+        """True if only the first hit has a name of the question, or only one has its number."""
+        language, bags = self.phrasing.language, [bag for bag, _ in self.bags]
+        if len(bags) > 1 and not (self.names & bags[0]).isdisjoint(bags[0].difference(*bags[1:])):
+            return True
+        texts = [self.phrasing.text, *(hit.text for hit in self.hits[: len(bags)])]
+        asked, *hits = (
+            {token.number for token in tokens_of(text, language) if token.number} for text in texts
+        )
+        return len(hits) > 1 and any(sum(number in hit for hit in hits) == 1 for number in asked)
+
+    def _lacks_goal(self, hit: Passage) -> bool:
+        """Return whether a hit has not what a follow-up goes on to.
 
         It has not if its title or source has words that this takes the place of, and none of this;
         nor if it has the number that this is, but not of the same thing: "3 pm", not "ward 3". Of
@@ -232,7 +255,7 @@ class QuestionWords:
         """
         if (goal := self.phrasing.goal) is None:
             return False
-        hit, language = self.hits[0], self.phrasing.language
+        language = self.phrasing.language
         before, after = stems(goal.before), stems(goal.after)
         target = {*goal.place.split()} or (after - before) or after
         about = stems(f"{hit.about.subject} {first_value(hit.metadata, SOURCE_KEYS)}")

@@ -273,8 +273,8 @@ def _names_something(question: str) -> bool:
 def refers_back(question: str) -> bool:
     """Return whether a question refers to the turns before it, in English or Chinese.
 
-    It does if it goes on or corrects ("And tar?", "No, I meant tar", "Und in Borg?"), has a pronoun or a
-    demonstrative without its referent, or has function words alone ("Why not?").
+    It does if it goes on or corrects ("And tar?", "No, I meant tar", "Und in Borg?"), has a pronoun
+    or a demonstrative without its referent, or has function words alone ("Why not?").
 
     Examples
     --------
