@@ -31,7 +31,7 @@ from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
-from uec_rag.questions.languages import ENGLISH, function_words, matcher
+from uec_rag.questions.languages import ENGLISH, function_words, matcher, words_alike
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -131,9 +131,12 @@ class QuestionWords:
     def bags(self) -> list[tuple[set[str], set[str]]]:
         """The words that each of the first hits has, and those that only a compound implies.
 
-        "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
+        "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date; "cost"
+        for the word that a passage has of a price.
         """
         bags, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
+        alike = words_alike()
+        akin = {word: alike[key] for word in self.content if (key := word.casefold()) in alike}
         for hit, table in zip(self.hits, self.tables[:JUDGED], strict=False):
             bag, implied = {*table}, set[str]()
             # "you may" does not say what is in May; to read a text as tokens takes time.
@@ -141,6 +144,10 @@ class QuestionWords:
                 text, language = hit.with_source, self.phrasing.language
                 may_be_there = any(name in text for name in self.capitals)
                 bag -= self.capitals - (capitals_in(text, language) if may_be_there else set())
+            for word, forms in akin.items():
+                if word not in bag and not forms.isdisjoint(split_words(hit.text.casefold())):
+                    bag.add(word)
+                    implied.add(word)
             for word, parts in compounds:
                 if word in bag or bag.issuperset(parts):
                     bag.update([word, *parts])
@@ -164,7 +171,7 @@ class QuestionWords:
         if not self.are_counted:
             return ()
         terms = self.names or self.content.keys()
-        words = {word for table in self.tables[:JUDGED] for word in table}
+        words = {word for bag, _ in self.bags for word in bag}
         return tuple(word for word in self.content if word in terms and word not in words)
 
     @cached_property

@@ -311,6 +311,23 @@ def complete_question(question: str) -> str:
     return clause if begins and not _lacks_referent_or_content(clause) else ""
 
 
+def stands_alone(question: str) -> bool:
+    """Return whether a question is complete and has no word that may refer to what is before it.
+
+    Examples
+    --------
+    >>> stands_alone("Who is the president?"), stands_alone("How do I get rid of her later?")
+    (True, False)
+    """
+    words = frozenset(lower(question)) if _may_be_english(question) else frozenset[str]()
+    refers = WORDS["pronouns"] | WORDS["demonstratives"] | WORDS["anaphora"]
+    return (
+        bool(complete_question(question))
+        and words.isdisjoint(refers)
+        and not _THERE.search(question)
+    )
+
+
 def without_conjunction(question: str) -> str:
     """Return a question without what begins it if it goes on: "Borg?" of "And Borg?"."""
     conjunction = _goes_on(question)

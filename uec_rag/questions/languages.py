@@ -83,6 +83,13 @@ def small_words(language: str) -> frozenset[str]:
 
 
 @cache
+def words_alike() -> dict[str, frozenset[str]]:
+    """Return the words that say the same of a value as each does: "price" and "fee" as "cost"."""
+    rows = (row for table in tables().values() for row in table.get("cases", {}).get("alike", ()))
+    return {word: frozenset(row.split()) for row in rows for word in row.split()}
+
+
+@cache
 def languages() -> tuple[str, ...]:
     """List the codes of the languages in which users are told of decisions, English first."""
     return tuple(code for code in tables() if code != _OTHERS)
