@@ -444,7 +444,7 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.
     changes: dict[str, Any] = {"size": 0}
-    if is_chosen:
+    if is_chosen and result.decision.confidence < EVEN:
         sure = max(result.decision.confidence, chance_of_chosen(asked.in_corpus))
         changes |= {"confidence": sure, "in_corpus": max(result.decision.in_corpus, sure)}
     if query.is_unsettled:
