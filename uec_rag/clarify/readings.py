@@ -6,6 +6,7 @@ be an answer. Each is named by its own name, and by what tells it from the other
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -54,9 +55,9 @@ def says_which(node: Node) -> bool:
     """Return whether a question says which readings it means, though its words are few.
 
     It compares them; or the first has nearly all of the mass, and if they are statements, a word of
-    the question that no other has; or the first alone has its name or its small word: "after the
-    meal" is not before it; or the others say no more than one, or the same with another value: that
-    is one fact.
+    the question that no other has; or the first alone has its name, of statements its rarest word,
+    or its small word: "after the meal" is not before it; or the others say no more than one, or the
+    same with another value: that is one fact.
     """
     outline, is_one = node.outline, node.shares[0] > NEARLY
     if is_one and not outline.are_statements(node.children[0]):
@@ -68,6 +69,9 @@ def says_which(node: Node) -> bool:
     little = np.array([w.casefold() in small or w in names for w in outline.idf], bool)
     counts = content if is_one else np.zeros_like(content)
     texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
+    if outline.are_statements([rows[0] for rows in of]):
+        rarity = np.where(content, outline.rarity, 0.0)
+        counts |= content & (rarity >= rarity.max(initial=0.0))
     alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
     is_said = len(of) > 1 and bool(alone.any())
     return is_said or _compares(node) or _repeats(node)
@@ -100,9 +104,13 @@ def _repeats(node: Node) -> bool:
     if not are_plain or len(rows) == 1:
         return False
     texts = [text for text in texts if "?" not in text] or texts
+    metadatas = (outline.metadatas[row] for row in rows if outline.metadatas)
+    are_told = len({json.dumps(known, default=repr) for known in metadatas}) > 1
     bags, values = [*map(stems, texts)], [*zip(*map(_NUMBER.findall, texts), strict=False)]
     is_one_value = sum(len({*column}) > 1 for column in values) == 1
-    are_alike = is_one_value and len({_NUMBER.sub("#", text) for text in texts}) == 1
+    are_alike = (
+        is_one_value and not are_told and len({_NUMBER.sub("#", text) for text in texts}) == 1
+    )
     return are_alike or any(all(bag <= whole for bag in bags) for whole in bags)
 
 

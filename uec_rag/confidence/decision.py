@@ -12,7 +12,7 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.model import ANSWER_ABOVE, PLAUSIBLE
+from uec_rag.confidence.model import ANSWER_ABOVE, PLAUSIBLE, SURE
 from uec_rag.questions.languages import (
     ENGLISH,
     TRANSLATIONS,
@@ -291,9 +291,10 @@ def decide(evidence: Evidence, criteria: Criteria = USUAL) -> Decision:
 
     A question may mean several things, so that no hit answers it alone, if P(underspecified) is at
     least `clarify_from`, and at least half P(unanswerable): to ask in vain costs a user less than
-    to be told that there is no answer. It is asked back about, but it is uncertain if just one of
-    them can be named. So is one with a name that no passage has, at best. A message in which
-    nothing asks, and one for which nothing is found, get no answer.
+    to be told that there is no answer. It is asked back about. If just one of them can be named, it
+    is answered, but uncertain from a probability of `SURE`. So is one with a name that no passage
+    has, at best. A message in which nothing asks, and one for which nothing is found, get no
+    answer.
 
     A decision is evidence, too: to decide again, pass it by other criteria, or with what is known
     now in place of what was (`dataclasses.replace`).
@@ -313,6 +314,7 @@ def decide(evidence: Evidence, criteria: Criteria = USUAL) -> Decision:
     ambiguous, in_corpus = evidence.underspecified, evidence.in_corpus
     is_ambiguous = criteria.asks_back and ambiguous >= criteria.clarify_from
     is_ambiguous = is_ambiguous and _COST * (1 - in_corpus) < ambiguous * in_corpus
+    is_ambiguous = is_ambiguous and (len(evidence.readings) != 1 or ambiguous >= SURE)
     if evidence.code == "nothing_found" or evidence.code == "no_question":
         code = evidence.code
     elif evidence.caveat:

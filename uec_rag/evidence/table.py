@@ -361,12 +361,15 @@ def namesakes(openness: Openness) -> float:
 def says_which(openness: Openness) -> float:
     """Return whether the question says which readings it means, or these say the same.
 
-    It also does if it goes on to what the first hit alone has, has a name or a number that is there
-    alone, or names another of a family, from which the first hit stands out.
+    It also does if it asks for several ("Which halls have a stage?"), if it goes on to what the
+    first hit alone has, has a name or a number that is there alone, or names another of a family,
+    from which the first hit stands out.
     """
     words = openness.comparison.words
     if not openness.is_meant or words.namesakes:
         return 0.0
+    if words.asks_for_several:
+        return 1.0
     is_named = words.family is not None and not words.family.is_vague
     tells = is_named or words.tells_goal or words.tells_name
     return float(tells or readings.says_which(openness.node))

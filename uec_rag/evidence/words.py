@@ -31,7 +31,7 @@ from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
-from uec_rag.questions.languages import ENGLISH, function_words, matcher, words_alike
+from uec_rag.questions.languages import ENGLISH, case, function_words, matcher, words_alike
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -225,9 +225,14 @@ class QuestionWords:
         A step does not say which one follows: that is a hit behind it.
         """
         language, question = self.phrasing.language, self.phrasing.text
-        if not matcher("follows", language, "cases").search(question):
+        if not case("follows", language).search(question):
             return False
         return not matcher("order", language, "cases").search(self.hits[0].text)
+
+    @property
+    def asks_for_several(self) -> bool:
+        """True if it asks for all that have something: "Which halls have a stage?"."""
+        return case("several", self.phrasing.language).match(self.phrasing.text) is not None
 
     @cached_property
     def lacks_goal(self) -> bool:

@@ -321,6 +321,14 @@ def any_of(phrases: Iterable[str]) -> str:
 
 
 @cache
+def case(key: str, language: str) -> regex.Pattern[str]:
+    """Compile an expression of the table of cases of a language, which matches nothing without."""
+    return regex.compile(
+        rf"\b(?:{tables()[language].get('cases', {}).get(key, '(?!)')})\b", regex.I
+    )
+
+
+@cache
 def matcher(key: str, language: str, table: str) -> regex.Pattern[str]:
     """Compile the expression of the phrases under a key, when it is used."""
     return regex.compile(any_of(listed(key, language, table)) or "(?!)", regex.IGNORECASE)

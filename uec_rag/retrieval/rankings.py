@@ -12,7 +12,6 @@ From there on, all is about one question: `uec_rag.retrieval.search` decides.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -59,6 +58,7 @@ from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.base import Filter, Searched, StoreHits
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.encodings import GIVEN, Schema
+from uec_rag.stores.filters import normal_form
 from uec_rag.stores.local import View
 from uec_rag.stores.local.segments import Compared, Part, Segment
 from uec_rag.stores.local.view import gaussians_of
@@ -125,11 +125,11 @@ def method_of(
     basis is the hash of everything that turns a search's similarities into confidence, except
     the passages, and of the version of the method, which a patch release leaves as it is.
 
-    `filter`: the order of its keys is ignored, and of a callable, everything but its type.
+    `filter`: those of one meaning are the same, and of a callable, everything but its type counts.
     """
     model = calibrated or fitted.confidence_model or shipped_model("unfitted")
     weights = fitted.rule.evidence
-    filtered = json.dumps(filter, sort_keys=True, default=_as_text)
+    filtered = "" if filter is None else normal_form(filter) or type(filter).__name__
     basis = _basis(model.fingerprint, weights and weights.fingerprint, _METHOD, filtered)
     return Method(fitted, model, basis, calibrated is None, check_language(language))
 
@@ -138,15 +138,6 @@ def method_of(
 def _basis(model: str, weights: str | None, version: int, filtered: str) -> str:
     state = model, weights, sorted(evidence_weights().items()), version, filtered
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-
-
-def _as_text(value: object) -> object:
-    """Convert a part of a filter to what JSON writes the same way in every process."""
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    if isinstance(value, Mapping):  # of another class than dict, whose repr may have its address
-        return dict(value)
-    return type(value).__name__ if callable(value) else repr(value)
 
 
 @dataclass(frozen=True)

@@ -296,8 +296,14 @@ def key_of(condition: Condition) -> Hashable | None:
         case HasId(ids):
             return "$id", ids
         case Join(kind, conditions):
-            parts = [*map(key_of, conditions)]
-            return None if None in parts else (kind, frozenset(parts))
+            keys = {*map(key_of, conditions)}
+            if None in keys:
+                return None
+            if kind == "not":
+                return kind, frozenset(keys)
+            inner = {key for key in keys if isinstance(key, tuple) and key[0] == kind}
+            parts = frozenset(keys - inner).union(*(key[1] for key in inner))  # type: ignore[index]
+            return next(iter(parts)) if len(parts) == 1 else (kind, parts)
     return None
 
 
@@ -397,8 +403,10 @@ def all_of(*filters: Filter | Everyone | None) -> Filter | None:
         is_joined = isinstance(filter, Mapping) and filter.keys() == {"$and"}
         parts += filter["$and"] if is_joined else [filter]  # type: ignore[index, list-item]
     if len(parts) > 1:
-        names = [normal_form(part) or id(part) for part in parts]
-        parts = [*dict(zip(reversed(names), reversed(parts), strict=True)).values()][::-1]
+        by_form = dict[object, Filter]()
+        for part in parts:
+            by_form.setdefault(normal_form(part) or id(part), part)
+        parts = [*by_form.values()]
     return {"$and": parts} if len(parts) > 1 else parts[0] if parts else None
 
 
