@@ -23,7 +23,7 @@ from benchmarks.quality.logic import corpora_of
 from benchmarks.quality.shared import TABLES, index_of, numbered, read_tables, relevant_ids, shipped
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.questions.query import turns_of
+from uec_rag.questions.query import TurnLike, turns_of
 from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
@@ -31,6 +31,7 @@ _ASKS = re.compile(r"(how|what|when|where|who|which|can|do|is|are)\b", re.IGNORE
 _WANTS = {"answer": "answer", "ask": "clarify", "refuse": "abstain", "hand": "abstain"}
 _OF_ABSENT = {"nothing": "abstain", "vague": "clarify"}
 _OF_HANDBOOKS = {"un": "abstain", "amb": "clarify"}
+_OF_TRIES = {"far": "abstain", "near": "abstain", "thanks": "abstain", "ambiguous": "clarify"}
 _OTHERS = ["Parcels leave on Fridays.", "Letters are read on the same day.", "The kiln is hot."]
 FOLDERS = ("git", "cargo", "uv")
 """The manuals whose questions name their folder."""
@@ -45,7 +46,7 @@ class Asked(NamedTuple):
     question: str
     wants: str
     right: Sequence[set[str]] = ()
-    before: Sequence[str] = ()
+    before: Sequence[TurnLike] = ()
     kind: str = ""
 
     def is_right(self, result: Result) -> bool:
@@ -331,17 +332,62 @@ def every(data: Path, folder: Path | None = None) -> list[Asked]:
     asked = [*statements(uec), *statements(uec, "names")]
     for set_ in (absent, logic, handbooks):
         asked += set_(uec, data)
-    for context in (variants, people, follow_ups, steps, unfitted):
+    contexts = (variants, people, follow_ups, steps, unfitted, first_tries, second_turns)
+    for context in contexts:
         asked += context(uec)
+    asked += first_tries(uec, "small_facts")
     whole = [row for row in asked if row.question.endswith("?") and not row.before]
     asked += messages([row for row in whole if row.set in ("handbooks", "statements")])
     return [*asked, *manuals(uec, folder)] if folder else asked
 
 
 def unfitted(uec: UEC) -> Iterator[Asked]:
-    """The questions over our own statements, to an ensemble that has no fit."""
-    for row in statements(UEC(uec.encoders)):
-        yield row._replace(set="unfitted")
+    """The questions over our own statements and first tries, to an ensemble that has no fit."""
+    plain = UEC(uec.encoders)
+    for row in [*statements(plain), *first_tries(plain)]:
+        name = "unfitted" if row.set == "statements" else "tries, unfitted"
+        yield row._replace(set=name)
+
+
+def first_tries(uec: UEC, name: str = "first_tries") -> Iterator[Asked]:
+    """What people type first, over ten sets of sentences of a shop, a pool, an API."""
+    for corpus in _read(TABLES / f"{name}.json"):
+        index = index_of(uec, numbered(corpus["texts"]))
+        for row in corpus["questions"]:
+            right, action = [{*map(str, row["right"])}], _OF_TRIES.get(row["kind"], "answer")
+            yield Asked(
+                corpus.get("context", "tries"),
+                corpus["set"],
+                index,
+                row["q"],
+                action,
+                right,
+                kind=row["kind"],
+            )
+
+
+def second_turns(uec: UEC) -> Iterator[Asked]:
+    """Questions of `first_tries` that nothing answers, after one that was: the kind is its reply.
+
+    Without one, a short one, a sentence, the passage. Last follow-ups, which are answered.
+    """
+    for corpus in _read(TABLES / "first_tries.json"):
+        index = index_of(uec, numbered(corpus["texts"]))
+        rows = [row for row in corpus["questions"] if row["kind"] in ("far", "near")]
+        for at, row in enumerate(rows):
+            first = corpus["first"][at % 2]
+            passage = corpus["texts"][first["right"][0]]
+            replies = {"none": "", **{key: first[key] for key in ("short", "sentence")}}
+            for reply, text in (replies | {"passage": passage}).items():
+                before = [("user", first["q"]), *([("assistant", text)] if text else [])]
+                of = f"second, {row['kind']}"
+                yield Asked(of, corpus["set"], index, row["q"], "abstain", (), before, reply)
+        for row in corpus["follow_ups"]:
+            before = [("user", row["before"][-1]), ("assistant", row["reply"])]
+            right = [{*map(str, row["right"])}]
+            yield Asked(
+                "second", corpus["set"], index, row["q"], "answer", right, before, "follow-up"
+            )
 
 
 def _read(path: Path) -> Any:

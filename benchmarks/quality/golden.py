@@ -41,7 +41,7 @@ from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
 SEED, DIGITS = 0, 5
-ASKING = (0.72, 0.7, 0.68)
+ASKING = (0.72, 0.7, 0.68, 0.65, 0.6)
 TYPED, BEHIND, CLEAR = 6, 8, 5  # questions of each manual: of each form, behind another, and clear
 MIXES = (("git", "cargo", "uv"), ("fastapi", "celery", "redis"), ("debian", "jekyll", "material"))
 Row = dict[str, str]

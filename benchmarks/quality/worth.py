@@ -24,6 +24,7 @@ import typer
 from benchmarks.quality.contexts import Asked, every, results
 from benchmarks.quality.shared import Data, replaced
 from benchmarks.tables import print_table, run_script
+from uec_rag.clarify import readings
 from uec_rag.confidence.model import WORDS
 from uec_rag.evidence import EVIDENCE, QuestionWords, absence, family, table
 from uec_rag.evidence.table import Row
@@ -38,6 +39,9 @@ _PARTS: dict[str, Sequence[object]] = {
     "lacks_word": [table.lacks_word, table.Comparison.lacks],
     "family": [table.family, family],
     "unheard": [table.unheard, absence],
+    "order": [table.order, QuestionWords.leaves_order],
+    "namesakes": [table.namesakes, QuestionWords.namesakes, family.namesakes_of],
+    "says_which": [table.says_which, readings.says_which],
     "goal": [table.goal, QuestionWords.lacks_goal],
     "halves": [grammar.parts_of, grammar.possible_parts, search.cover],
     "carried": [grammar.switched],

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.clarify.outlines import below_headings, labels_of, outline, probability
 from tests.helpers import data_of
-from uec_rag.clarify.readings import closest_sections, compares, readings
+from uec_rag.clarify.readings import closest_sections, readings, says_which
 from uec_rag.clarify.titles import labels_of as labels_of_texts
 from uec_rag.confidence.decision import CLARIFY_FROM
 from uec_rag.questions.replies import LONGEST_LABEL, MOST_READINGS, shorten
@@ -169,6 +169,12 @@ def test_whatever_is_found_labels_never_repeat_and_probabilities_are_some(hits, 
     assert best == sorted(best, reverse=True)
 
 
+def test_a_long_passage_with_nearly_all_of_the_mass_is_what_is_meant():
+    titles, texts = ["git add", "rsync"], [LONG, f"{LONG} Not."]
+    assert not says_which(outline(titles, None, [2.0, 0.0], texts=texts).split())
+    assert says_which(outline(titles, None, [2.5, 0.0], texts=[LONG * 2] * 2).split())
+
+
 @pytest.mark.parametrize(
     ("words", "idf", "says"),
     [
@@ -176,8 +182,9 @@ def test_whatever_is_found_labels_never_repeat_and_probabilities_are_some(hits, 
         ([("Elkins", "founded"), ("Elkins",)], {"Elkins": 4.0, "founded": 2.0}, False),
     ],
 )
-def test_a_question_compares_statements_if_each_alone_has_a_word_of_it(words, idf, says):
-    assert compares(outline(["", ""], words, idf=idf).split()) == says
+def test_a_question_says_which_statements_it_means_if_each_alone_has_a_word_of_it(words, idf, says):
+    texts = ["The tram is fast.", "A ferry sails by."]
+    assert says_which(outline(["", ""], words, idf=idf, texts=texts).split()) == says
 
 
 @pytest.mark.parametrize("documents", [None, ["A", "b"]])
@@ -242,6 +249,18 @@ def test_folders_whose_passages_say_their_names_are_the_readings():
         ("restic", ("p0", "p2")),
         ("caddy", ("p1", "p3")),
     ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"folders": ("userguide", "reference"), "said": "celery"},  # sections of one product
+        {"said": "restic and caddy"},  # passages that compare the two
+        {"logits": (19, 0, 19, 0)},  # only one has an answer
+    ],
+)
+def test_no_folder_is_offered_if_the_passages_do_not_say_it_or_one_alone_answers(options):
+    assert says_which(of_products(**options).split())
 
 
 @pytest.mark.parametrize(("label", "most", "shown"), ROWS["titles"])

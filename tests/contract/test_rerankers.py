@@ -53,7 +53,7 @@ def test_a_reranker_of_langchain(uec, texts, queries, threshold, action):
     retriever = UECRetriever.from_texts(texts, uec, k=6)
     compressor = CrossEncoderReranker(model=ShortestFirst(), top_n=3)
     reranker = ContextualCompressionRetriever(base_retriever=retriever, base_compressor=compressor)
-    gate = UECGate(retriever=reranker, gate=Gate(threshold))
+    gate = UECGate(retriever=reranker, gate=Gate(threshold, clarify_from=1.0))
     for query in queries[:3]:
         found, documents = gate.invoke(query), retriever.invoke(query)
         assert found["decision"] == action
@@ -67,7 +67,7 @@ def test_a_reranker_of_langchain(uec, texts, queries, threshold, action):
 @pytest.mark.parametrize(("threshold", "action"), GATES)
 def test_a_reranker_of_llama_index(uec, texts, queries, threshold, action):
     retriever = LlamaIndexRetriever.from_texts(texts, uec, similarity_top_k=6)
-    gate = UECGatePostprocessor(gate=Gate(threshold))
+    gate = UECGatePostprocessor(gate=Gate(threshold, clarify_from=1.0))
     for query in queries[:3]:
         nodes = retriever.retrieve(query)
         expected = reranked([node.text for node in nodes])

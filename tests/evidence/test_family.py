@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 
 from tests.helpers import data_of, index_of
 from uec_rag import UEC, Gate
-from uec_rag.evidence.family import family_of
+from uec_rag.evidence.family import family_of, namesakes_of
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
@@ -296,25 +296,37 @@ def test_only_words_that_the_whole_index_lacks_are_named(uec):
     assert told.reason.startswith('No passage mentions "piano".')
 
 
-SIDES = ("Inside", "Outside")
 OTHERS = [*LOANS, *SHOPS, "Lunch is at noon.", "Keys are at the desk.", "Refunds take 14 days."]
 
 
-@pytest.mark.parametrize(
-    ("question", "texts", "expected"),
-    [
-        (
-            "What does the taxi cost per kilometre?",
-            [f"{side} the city the taxi costs 2 euros a kilometre." for side in SIDES],
-            {"Inside the city", "Outside the city"},
-        )
-    ],
-)
-def test_which_of_two_statements_is_meant_is_asked_back(question, texts, expected):
+@pytest.mark.parametrize(("question", "texts", "expected"), HELD["of one name"])
+def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
     index = index_of(UEC(), [*OTHERS, *texts])
     decision = index.search([question])[0].decision
     assert decision.action == "clarify"
-    assert {one.title for one in decision.readings} == expected
+    assert sorted(one.title for one in decision.readings) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("texts", "things"),
+    [
+        *((texts, ()) for texts in HELD["one thing"]),
+        *((texts, (0, 1)) for texts in HELD["two things"]),
+    ],
+)
+def test_what_is_said_of_one_thing_makes_no_two_of_it(texts, things):
+    assert namesakes_of(texts) == things
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_what_was_not_fitted_answers_nothing_that_its_first_hit_is_not_about(uec, words):
+    def mine(texts):
+        return uec.encoders[0].encode(texts, "passage").embedding
+
+    index = index_of(UEC([mine, "bm25"] if words else [mine]), LOANS, fit=False)
+    others = ["Who wrote Hamlet?", "How do vaccines work?", "What is the price of gold?"]
+    results = index.search([*others, "How long does the loan of a tent last?"])
+    assert [decision.code for decision in results.decisions] == ["uncertain"] * 3 + ["answered"]
 
 
 @pytest.mark.parametrize(("question", "texts"), HELD["single things"])

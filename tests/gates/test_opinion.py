@@ -151,7 +151,7 @@ def test_what_is_not_said_is_as_the_search_has_it():
 
 def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
     readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
-    found = decide_on(0.6, 0.6, readings)
+    found = decide_on(0.6, 0.5, readings)
     assert found.action == "answer"
     opinion = Opinion(contains=0.9, unclear=0.95, meaning=(0.01, 0.04))
     told = apply_opinion(found, opinion)
@@ -165,7 +165,7 @@ def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
 
 @pytest.mark.parametrize(
     ("before", "unclear", "action"),
-    [(0.9, 0.4, "clarify"), (0.9, 0.05, "answer"), (0.3, 0.7, "answer"), (0.3, 0.95, "clarify")],
+    [(0.9, 0.4, "clarify"), (0.9, 0.05, "answer"), (0.3, 0.6, "answer"), (0.3, 0.95, "clarify")],
 )
 def test_of_which_reading_is_meant_the_search_is_evidence_too(before, unclear, action):
     readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))

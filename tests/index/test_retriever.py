@@ -17,7 +17,7 @@ from tests.helpers import (
     passages,
     refused,
 )
-from uec_rag import UEC, Gaussian, Retriever
+from uec_rag import UEC, Gate, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
 
 
@@ -111,6 +111,7 @@ def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
 
 def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, texts):
     """By the law of total variance, of each member's odds over those of its best passage."""
+    full = full.with_gate(Gate(clarify_from=1.0))  # readings would be among the first hits
     everything = full.search(queries, k=len(texts))
     result, fitted = full.search(queries, k=3), full.uec.fitted
     own = np.array(fitted.slopes)[:, None] * of_members(everything, "similarity")

@@ -216,3 +216,17 @@ class TestAdvisor:
             assert found["documents"][0].page_content == best.page_content
             assert found["documents"][0].metadata["uec_searched_as"] == best.page_content
             assert found["question"] == "something in other words"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: UECRetriever(index="i"), r"UECVectorStore\(index\).as_retriever"),
+        (lambda: UECRetriever(vectorstore="v"), r"UECRetriever.over"),
+        (lambda: UECGate(threshold=0.7), r"gate=Gate\(threshold\)"),
+        (lambda: UECGate(gate=None), r"UECGate\(retriever=retriever\)"),
+    ],
+)
+def test_a_constructor_that_is_called_with_something_else_names_what_to_call(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()

@@ -109,6 +109,24 @@ def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus
         assert len(index.search([question], 3)[0].ids) == 3  # of which readings are the first
 
 
+@pytest.mark.parametrize(
+    ("question", "steps"),
+    [
+        (
+            "What comes after draining the tank?",
+            ["Step 1: Drain the tank.", "Step 2: Rinse the filter.", "Step 3: Close the valve."],
+        ),
+        (
+            "Was kommt nach dem Ausspülen des Siebs?",
+            ["Schritt 1: Sieb ausspülen.", "Schritt 2: Dichtung einfetten.", "Schritt 3: Prüfen."],
+        ),
+    ],
+)
+def test_a_step_is_no_answer_to_what_follows_it(question, steps):
+    index = index_of(UEC(), [*steps, *CLINIC])
+    assert index.search([question])[0].decision.code == "uncertain"
+
+
 def test_what_says_what_follows_is_answered():
     index = index_of(UEC(), ["After the primer the first coat of varnish is applied.", *CLINIC])
     assert index.search(["What comes after the primer?"])[0].decision.action == "answer"

@@ -7,7 +7,7 @@ import json
 import math
 import pickle
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from types import UnionType
@@ -338,3 +338,15 @@ def refuse_unknown(options: Mapping[str, Any], *calls: Callable[..., Any]) -> No
     for name in options.keys() - names.keys():
         advice = did_you_mean(name, names) or f"; known are {', '.join(names)}."
         raise TypeError(f"{name}: expected no such argument, got {options[name]!r:.60}{advice}")
+
+
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
+    """Parse JSON; ValueError also if an object has a key twice, of which one would be dropped."""
+
+    def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
+            raise ValueError("expected each key once in an object")
+        return mapping
+
+    return json.loads(text, object_pairs_hook=distinct)

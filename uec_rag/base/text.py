@@ -123,8 +123,8 @@ were what when where which who whose why will with would you your"""
 # Of these, other languages have some ("was", "also"), and texts without sentences hardly any.
 _FURTHER = """\
 about after also am any before being between during explain get got happen happened happens just
-many may me mean means might much must my over please shall so some tell than then under us use used
-was"""
+many may me mean means might much must my over per please shall so some tell than then under us use
+used was"""
 
 ENGLISH_WORDS = frozenset(_ENGLISH.split())
 """Function words by which a text is recognised as English."""

@@ -265,6 +265,11 @@ class Outline:
             node = below
         return node
 
+    def among(self, rows: Sequence[int]) -> Node:
+        """Return a node of some hits, of which any may be meant as well as another."""
+        tells = any(self.titles[row] for row in rows)
+        return Node(self, [[row] for row in rows], [1 / len(rows)] * len(rows), 0, tells)
+
 
 @dataclass(frozen=True, eq=False)
 class Node:

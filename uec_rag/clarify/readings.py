@@ -6,6 +6,8 @@ be an answer. Each is named by its own name, and by what tells it from the other
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, takewhile
@@ -13,11 +15,13 @@ from itertools import chain, takewhile
 import numpy as np
 
 from uec_rag.base.logistic import NEARLY
-from uec_rag.base.text import split_words
+from uec_rag.base.text import split_words, stems
 from uec_rag.clarify.outline import Name, Node, Outline, bare
 from uec_rag.clarify.titles import labels_of
+from uec_rag.questions.languages import small_words
 from uec_rag.questions.replies import LONGEST_LABEL, MOST_READINGS, Reading, shorten
 
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _OFFERED = 0.02  # share of the mass with which a child is a reading
 
 
@@ -47,7 +51,33 @@ def _choose(node: Node) -> tuple[Node, list[int]]:
     return node, places
 
 
-def compares(node: Node) -> bool:
+def says_which(node: Node) -> bool:
+    """Return whether a question says which readings it means, though its words are few.
+
+    It compares them; or the first has nearly all of the mass, and if they are statements, a word of
+    the question that no other has; or the first alone has its name, of statements its rarest word,
+    or its small word: "after the meal" is not before it; or the others say no more than one, or the
+    same with another value: that is one fact.
+    """
+    outline, is_one = node.outline, node.shares[0] > NEARLY
+    if is_one and not outline.are_statements(node.children[0]):
+        return True
+    of = [rows for rows, share in zip(node.children, node.shares, strict=True) if share >= _OFFERED]
+    small = small_words(outline.language)
+    content = np.array([word in outline.content for word in outline.idf], bool)
+    names = {word for word in outline.content if word[0].isupper()}
+    little = np.array([w.casefold() in small or w in names for w in outline.idf], bool)
+    counts = content if is_one else np.zeros_like(content)
+    texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
+    if outline.are_statements([rows[0] for rows in of]):
+        rarity = np.where(content, outline.rarity, 0.0)
+        counts |= content & (rarity >= rarity.max(initial=0.0))
+    alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
+    is_said = len(of) > 1 and bool(alone.any())
+    return is_said or _compares(node) or _repeats(node)
+
+
+def _compares(node: Node) -> bool:
     """Return whether each of some statements alone has a word of the question, which compares."""
     node, places = _choose(node)
     outline, rows = node.outline, [node.children[at][0] for at in places]
@@ -59,6 +89,29 @@ def compares(node: Node) -> bool:
         and bool(alone.any(axis=1).all())
         and not any(map(outline.titles.__getitem__, rows))
     )
+
+
+def _repeats(node: Node) -> bool:
+    """Return whether all readings are statements without a title that say no more than one.
+
+    Those that differ in one value alone contradict each other, and their names would be the answer.
+    What only asks, as a ticket does, says nothing.
+    """
+    node, places = _choose(node)
+    outline, rows = node.outline, [node.children[at][0] for at in places]
+    texts = [outline.texts[row] for row in rows]
+    are_plain = outline.are_statements(rows) and not any(outline.titles[row] for row in rows)
+    if not are_plain or len(rows) == 1:
+        return False
+    texts = [text for text in texts if "?" not in text] or texts
+    metadatas = (outline.metadatas[row] for row in rows if outline.metadatas)
+    are_told = len({json.dumps(known, default=repr) for known in metadatas}) > 1
+    bags, values = [*map(stems, texts)], [*zip(*map(_NUMBER.findall, texts), strict=False)]
+    is_one_value = sum(len({*column}) > 1 for column in values) == 1
+    are_alike = (
+        is_one_value and not are_told and len({_NUMBER.sub("#", text) for text in texts}) == 1
+    )
+    return are_alike or any(all(bag <= whole for bag in bags) for whole in bags)
 
 
 def _by_document(node: Node) -> Node:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uec_rag.base.checks import visible
+from uec_rag.base.checks import parse_json, visible
 from uec_rag.cli.console import Index, Json, build_ensemble, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
 from uec_rag.documents.passages import PLAIN
@@ -213,7 +212,7 @@ def explore(index: Index, port: Port = 8001) -> None:
 def mcp(
     index: Index,
     filter: Annotated[
-        dict[str, Any] | None, typer.Option(parser=json.loads, metavar="JSON")
+        dict[str, Any] | None, typer.Option(parser=parse_json, metavar="JSON")
     ] = None,
     name: str = "uec-rag",
     description: str = "",

@@ -132,6 +132,7 @@ def save_gate(
     Warns if the labels do not show that half of its answers are right. Raises ValueError if the
     gate would answer nothing, or there are fewer labels than `fewest`.
     """
+    retriever.check_whole("gate")
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     goal = gate.guarantee

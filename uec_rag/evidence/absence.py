@@ -197,7 +197,7 @@ def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -
         and not any(lexical.has_all_words(hit.with_source, [word]) for hit in hits)
     }
     if absent:
-        absent -= _equivalents(words)
+        absent -= _equivalents(words).union(*(bag for bag, _ in words.bags))
     clause = asking_clause(phrasing.text, phrasing.language)
     return tuple(dict.fromkeys([*names, *as_written(clause, absent)]))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from itertools import chain, pairwise, product, repeat, zip_longest
 from typing import Literal, NamedTuple
@@ -21,7 +22,7 @@ from uec_rag.base.text import LONGEST_ASKED, is_statement
 from uec_rag.encoders import notations
 from uec_rag.encoders.lexical import stem_of
 from uec_rag.encoders.notations import in_one_form
-from uec_rag.questions.languages import ENGLISH, OR, any_of, function_words, listed, matcher
+from uec_rag.questions.languages import ENGLISH, OR, any_of, function_words, joints, listed, matcher
 
 NUMBER = "#"
 """The stem of any number."""
@@ -256,6 +257,63 @@ def are_statements(texts: Sequence[str]) -> bool:
     """
     short = sum(map(is_statement, texts))
     return short >= NEARLY * len(texts)
+
+
+def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ...]:
+    """Find the things of one name that texts are about, by their places; () if there is only one.
+
+    Half of their words are the same in the same order. They differ in several places, of which one
+    is no number: those that differ in a value alone contradict each other.
+
+    Parameters
+    ----------
+    texts : sequence of m str
+        Different texts with the same words of the question, best first.
+    language : str
+        The code of the question's.
+
+    Examples
+    --------
+    >>> namesakes_of(["Bath in Maine has 8,000 homes.", "Bath in Ohio has 90 homes."])
+    (0, 1)
+    >>> namesakes_of(["Bath has 8,000 homes.", "Bath has 90 homes."])
+    ()
+    """
+    things = dict[int, tuple[Token, ...]]()
+    for at, text in enumerate(texts):
+        line = tokens_of(text, language) if is_statement(text) else ()
+        if all(_are_of_two(line, thing, joints(language)) for thing in things.values()):
+            things[at] = line
+    return tuple(things) if len(things) > 1 else ()
+
+
+def _are_of_two(fact: Sequence[Token], rival: Sequence[Token], joints: Collection[str]) -> bool:
+    """Return whether two statements differ in what they are about and in what they say of it."""
+    keys = [word.number or word.stem for word in fact], [word.number or word.stem for word in rival]
+    agreement, names, differences, is_joined = 0, 0, 0, False
+    for kind, begin, end, start, stop in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        places, rivals = (
+            [at for at in range(*span) if line[at].says]
+            for line, span in ((fact, (begin, end)), (rival, (start, stop)))
+        )
+        if kind == "equal":
+            agreement += len(places)
+            is_joined &= all(word.text.casefold() in joints for word in fact[begin:end])
+        elif places and rivals:
+            sides = (fact, places), (rival, rivals)
+            is_value = all(any(line[at].number for at in side) for line, side in sides)
+            if is_value or not is_joined:  # "a book on snow" is one thing
+                names_it = _adds(fact, places[0], joints) and _adds(rival, rivals[0], joints)
+                names, differences = names + (names_it and not is_value), differences + 1
+            is_joined = not is_value
+    size = max(sum(word.says for word in line) for line in (fact, rival))
+    return names > 0 and differences > 1 and agreement >= EVEN * size
+
+
+def _adds(line: Sequence[Token], at: int, joints: Collection[str]) -> bool:
+    """Return whether a word is behind a preposition, a determiner or a comma."""
+    before = line[at - 1] if at else line[at]
+    return before.text.casefold() in joints or before.start + len(before.text) + 1 < line[at].start
 
 
 def _states(

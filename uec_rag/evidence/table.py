@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.logistic import EVEN
 from uec_rag.base.records import cached_property
 from uec_rag.clarify import readings
 from uec_rag.clarify.outline import Node
@@ -53,6 +54,8 @@ class Comparison:
         The question compared with those that were written for the hits; None if there are none.
     same : float
         Whether what was written for one of the first hits is the same question, see `sameness`.
+    is_learned : bool
+        False if the ensemble has no fit.
     """
 
     words: QuestionWords
@@ -61,6 +64,7 @@ class Comparison:
     unheard: tuple[str, ...] = ()
     likeness: Asked | None = None
     same: float = 0.0
+    is_learned: bool = True
 
     @property
     def is_known(self) -> bool:
@@ -166,9 +170,7 @@ def coverage(comparison: Comparison) -> float:
     """Return the share of the idf of the question's content words that one hit has, at most."""
     if not comparison.is_known:
         return np.nan
-    rarity, bags = comparison.words.content, comparison.words.bags
-    shares = (sum(rarity[word] for word in rarity if word in bag) for bag, _ in bags)
-    return max(shares, default=0.0) / sum(rarity.values())
+    return comparison.words.share_in_hits
 
 
 @row("answer", 1, "shipped_confidence", "collections", "names: {absence}")
@@ -304,12 +306,30 @@ def unheard(comparison: Comparison) -> float:
 
 
 @row(
+    *("meant", -1, "families", "steps"),
+    "against it: the first hit does not say what comes before or after",
+)
+def order(comparison: Comparison) -> float:
+    """Return whether the first hit is the step before or after the one that is asked for."""
+    return float(comparison.words.leaves_order)
+
+
+@row(
     *("meant", -1, "families", "follow-ups"),
     "against it: the first hit lacks what the question goes on to",
 )
 def goal(comparison: Comparison) -> float:
     """Return whether the first hit lacks what a follow-up goes on to: "And a tablet?"."""
     return float(comparison.words.lacks_goal)
+
+
+@row(
+    *("meant", -1, "families", "unfitted"),
+    "against it: the first hit lacks half of the question's words, and nothing was learned",
+)
+def half(comparison: Comparison) -> float:
+    """Return whether nothing was learned and the first hit lacks most of the question's words."""
+    return float(not comparison.is_learned and comparison.words.of_first < EVEN)
 
 
 @row("open", 1, "statements", "statements", "asking back: statements without titles")
@@ -327,14 +347,32 @@ def untold(openness: Openness) -> float:
     A family is asked about all the same if the question names nothing in place of its members.
     """
     alike = openness.comparison.words.family
-    may_ask = alike is not None and alike.is_vague
+    may_ask = alike is not None and alike.is_vague and not half(openness.comparison)
     return float(not openness.is_meant and not may_ask)
 
 
-@row("open", -1, "decisions", "statements", "asking back: the question compares what is there")
-def compares(openness: Openness) -> float:
-    """Return whether the question compares its readings: "the lion or the tiger"."""
-    return float(openness.is_meant and readings.compares(openness.node))
+@row("open", 1, "decisions", "people", "asking back: several have the name")
+def namesakes(openness: Openness) -> float:
+    """Return whether several things have the name that the question says."""
+    return float(openness.is_meant and bool(openness.comparison.words.namesakes))
+
+
+@row("open", -1, "decisions", "short", "asking back: the question says which is meant")
+def says_which(openness: Openness) -> float:
+    """Return whether the question says which readings it means, or these say the same.
+
+    It also does if it asks for several ("Which halls have a stage?"), if it goes on to what the
+    first hit alone has, has a name or a number that is there alone, or names another of a family,
+    from which the first hit stands out.
+    """
+    words = openness.comparison.words
+    if not openness.is_meant or words.namesakes:
+        return 0.0
+    if words.asks_for_several:
+        return 1.0
+    is_named = words.family is not None and not words.family.is_vague
+    tells = is_named or words.tells_goal or words.tells_name
+    return float(tells or readings.says_which(openness.node))
 
 
 EVIDENCE = tuple(_rows)

@@ -30,8 +30,8 @@ from uec_rag.base.text import (
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
-from uec_rag.evidence.family import Family, is_in_title_case, tokens_of
-from uec_rag.questions.languages import ENGLISH, function_words
+from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
+from uec_rag.questions.languages import ENGLISH, case, function_words, matcher, words_alike
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -131,9 +131,12 @@ class QuestionWords:
     def bags(self) -> list[tuple[set[str], set[str]]]:
         """The words that each of the first hits has, and those that only a compound implies.
 
-        "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
+        "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date; "cost"
+        for the word that a passage has of a price.
         """
         bags, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
+        alike = words_alike()
+        akin = {word: alike[key] for word in self.content if (key := word.casefold()) in alike}
         for hit, table in zip(self.hits, self.tables[:JUDGED], strict=False):
             bag, implied = {*table}, set[str]()
             # "you may" does not say what is in May; to read a text as tokens takes time.
@@ -141,6 +144,10 @@ class QuestionWords:
                 text, language = hit.with_source, self.phrasing.language
                 may_be_there = any(name in text for name in self.capitals)
                 bag -= self.capitals - (capitals_in(text, language) if may_be_there else set())
+            for word, forms in akin.items():
+                if word not in bag and not forms.isdisjoint(split_words(hit.text.casefold())):
+                    bag.add(word)
+                    implied.add(word)
             for word, parts in compounds:
                 if word in bag or bag.issuperset(parts):
                     bag.update([word, *parts])
@@ -149,12 +156,22 @@ class QuestionWords:
         return bags
 
     @property
+    def share_in_hits(self) -> float:
+        """The share of the content of the question, by rarity, that one of the first hits has.
+
+        It is 1 of a question without any, such as "How long?".
+        """
+        rarity, total = self.content, sum(self.content.values())
+        shares = (sum(rarity[word] for word in rarity if word in bag) for bag, _ in self.bags)
+        return max(shares, default=0.0) / total if total else 1.0
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """The content words that no first hit has; only names, if there are any."""
         if not self.are_counted:
             return ()
         terms = self.names or self.content.keys()
-        words = {word for table in self.tables[:JUDGED] for word in table}
+        words = {word for bag, _ in self.bags for word in bag}
         return tuple(word for word in self.content if word in terms and word not in words)
 
     @cached_property
@@ -176,9 +193,73 @@ class QuestionWords:
         count = (self.size + 1) * np.exp(-self.content[word]) - 0.5
         return float(1 - min(max(count / self.size, 0.0), 1.0))
 
+    @property
+    def namesakes(self) -> list[int]:
+        """The places of the first hits about several things of one name, as `namesakes_of`.
+
+        They have the same words of the question: all, or its names at least, since any other may be
+        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these.
+        """
+        if self.family is not None or not self.content:
+            return []
+        terms, language = self.names or self.content.keys(), self.phrasing.language
+        # "May" and "Will" tell hits apart, too.
+        names = names_in(in_one_form(self.phrasing.text), self.idf, english=language == ENGLISH)
+        telling = self.content.keys() | names
+        bags = [bag & telling for bag, _ in self.bags]
+        if not terms <= bags[0]:
+            return []
+        places = [at for at, words in enumerate(bags) if words == bags[0]]
+        if len(places) == 1:
+            return []
+        titles = [self.hits[at].about.title.casefold() for at in places]
+        if len({*titles}) > 1 or any(word.casefold() in titles[0] for word in terms):
+            return []  # they tell what else the hits are about
+        alike = namesakes_of([self.hits[at].text for at in places], language)
+        return [places[at] for at in alike]
+
+    @property
+    def leaves_order(self) -> bool:
+        """True if it is asked what comes before or after what the first hit has, without saying it.
+
+        A step does not say which one follows: that is a hit behind it.
+        """
+        language, question = self.phrasing.language, self.phrasing.text
+        if not case("follows", language).search(question):
+            return False
+        return not matcher("order", language, "cases").search(self.hits[0].text)
+
+    @property
+    def asks_for_several(self) -> bool:
+        """True if it asks for all that have something: "Which halls have a stage?"."""
+        return case("several", self.phrasing.language).match(self.phrasing.text) is not None
+
     @cached_property
     def lacks_goal(self) -> bool:
-        """True if the first hit has not what a follow-up goes on to.
+        """True if the first hit has not what a follow-up goes on to."""
+        return self._lacks_goal(self.hits[0])
+
+    @property
+    def tells_goal(self) -> bool:
+        """True if the first hit has what a follow-up goes on to, and the second has not."""
+        if self.phrasing.goal is None or self.lacks_goal:
+            return False
+        return len(self.hits) > 1 and self._lacks_goal(self.hits[1])
+
+    @property
+    def tells_name(self) -> bool:
+        """True if only the first hit has a name of the question, or only one has its number."""
+        language, bags = self.phrasing.language, [bag for bag, _ in self.bags]
+        if len(bags) > 1 and not (self.names & bags[0]).isdisjoint(bags[0].difference(*bags[1:])):
+            return True
+        texts = [self.phrasing.text, *(hit.text for hit in self.hits[: len(bags)])]
+        asked, *hits = (
+            {token.number for token in tokens_of(text, language) if token.number} for text in texts
+        )
+        return len(hits) > 1 and any(sum(number in hit for hit in hits) == 1 for number in asked)
+
+    def _lacks_goal(self, hit: Passage) -> bool:
+        """Return whether a hit has not what a follow-up goes on to.
 
         It has not if its title or source has words that this takes the place of, and none of this;
         nor if it has the number that this is, but not of the same thing: "3 pm", not "ward 3". Of
@@ -186,7 +267,7 @@ class QuestionWords:
         """
         if (goal := self.phrasing.goal) is None:
             return False
-        hit, language = self.hits[0], self.phrasing.language
+        language = self.phrasing.language
         before, after = stems(goal.before), stems(goal.after)
         target = {*goal.place.split()} or (after - before) or after
         about = stems(f"{hit.about.subject} {first_value(hit.metadata, SOURCE_KEYS)}")
@@ -201,6 +282,12 @@ class QuestionWords:
         }
         pairs = pairwise(split_words(hit.with_source.casefold()))
         return target == {number for _, number in quantities} and quantities.isdisjoint(pairs)
+
+    @property
+    def of_first(self) -> float:
+        """The share of its content words that the first hit has; 1 if it has no content words."""
+        words = self.content.keys() & self.bags[0][0] if self.content else ()
+        return len(words) / len(self.content) if self.content else 1.0
 
     @property
     def own_shares(self) -> list[float]:

@@ -23,7 +23,7 @@ from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import NoFit, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.records import Memory, Record
+from uec_rag.base.records import Memory, Recent, Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.generated_questions import pairs_from_passages
 from uec_rag.encoders.base import PROBES, Encoder, TermEncoder
@@ -114,6 +114,9 @@ def fit_without_labels(
         if candidate.models == models and candidate.questions == pairs:
             fitted.fitted = candidate.fitted
             return fitted
+    questions = hash((tuple(pairs), *map(repr, models)))
+    if reason := _REFUSALS.of(sources[0]).use(questions):
+        raise NoFit(reason)
     if not dense or not are_plain(dense, pairs[0][1]) or not uec.fitted.is_direct:
         raise NoFit(
             "uec: expected a model whose last layer is the identity, in a direct sum, got "
@@ -130,12 +133,14 @@ def fit_without_labels(
         fitted.encoders, uec.fitted, pairs, show_progress=show_progress, are_generated=True
     )
     if max(fitted.fitted.slopes) < _LEAST_SLOPE:
-        raise NoFit(
+        reason = (
             f"passages: {len(pairs)} questions made of them are no nearer to what answers them "
             "than to other passages. A question is a title in the metadata, a heading, or the "
             "first sentence of a passage: cut the passages at headings or between sentences, or "
             "fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
+        _REFUSALS.of(sources[0]).keep(questions, reason)
+        raise NoFit(reason)
     _FITS.of(sources[0]).append(_RecentFit(models, sources[1:], fitted.fitted, pairs))
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
@@ -172,6 +177,7 @@ class _RecentFit(NamedTuple):
         return self.pairs if store is None else pairs_from_passages(store.examples())
 
 
+_REFUSALS = Memory(partial(Recent[int, str], 8))  # of questions that tell nothing, by their hash
 _FITS = Memory(partial(deque[_RecentFit], maxlen=8))  # of stores, and of the first of its models
 
 

@@ -44,8 +44,16 @@ from uec_rag.retrieval.results import Result, SearchResult, is_read_by_model, wi
 from uec_rag.retrieval.search import Options, Request, ask_vector, log_decisions, search_queries
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Passages, Searched, Store
 from uec_rag.stores.candidates import saved_store
-from uec_rag.stores.filters import all_of, check_tenant, matches, matching, parse
-from uec_rag.stores.local import LocalStore
+from uec_rag.stores.filters import (
+    all_of,
+    check_tenant,
+    is_shared,
+    matches,
+    matching,
+    normal_form,
+    parse,
+)
+from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.passage import Passage, hash_text, last_of_each, make_passages
 from uec_rag.stores.source import SourceStore
 
@@ -60,10 +68,20 @@ class _View:
         Selects the passages of a tenant, which no call lifts; None for all.
     is_closed : bool
         Whether a tenant is required, whatever the index says.
+    language : str or None
+        That of a tenant's reasons, if it was set in the view; "" for that of the index.
+    usual_filter, usual_tenant : Filter or None
+        Those of a retriever of LangChain or LlamaIndex that has the view for itself.
     """
 
     tenant: Filter | None = None
     is_closed: bool = False
+    language: str | None = ""
+    usual_filter: Filter | None = None
+    usual_tenant: Filter | None = None
+
+
+_OF_VIEW = ("language", "usual_filter", "usual_tenant")  # what may be set in a tenant's view
 
 
 class Retriever:
@@ -129,29 +147,32 @@ class Retriever:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
         self._view = _View()
+        self._language = check_language(language)
         self.uec = uec
         self._store: Searched = LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
         if len(self._store):
             self._written.bind(fingerprint_of_encoders(uec.encoders, uec.fitted))
-        self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
         home = self._store if isinstance(self._store, LocalStore) else LocalStore()
         self._settings = Settings(home)
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder = save.SavedGate()
         # Which passages of gates are still there, and what was said of gates; shared, too.
-        self._living: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+        self._living: dict[object, tuple[tuple[str, str], ...]] = {}
         self._warnings: set[object] = set()
         self._is_snapshot, self._first_fit = False, FirstFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
         # An ensemble, its copy that has what was embedded of failed additions, and their texts.
         self._begun: tuple[UEC, UEC, set[str]] | None = None
-        # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
-        self.usual_filter: Filter | None = None
-        self._usual_tenant: Filter | None = None
         # None for what the folder says
         self._requires_tenant: bool | None = tenant_required or None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        is_own = name in _OF_VIEW or name.startswith("_")
+        if not is_own and self._view.tenant is not None and not self._is_snapshot:
+            raise ValueError(f"{name}: this is a tenant's view; set it in the index itself.")
+        object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store}, {self.uec!r})"
@@ -164,7 +185,10 @@ class Retriever:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         blanks: dict[str, Any] = {"_living": {}, "_warnings": set()}
         state = self.__dict__ | blanks | {"_settings": replace(self._settings, values={})}
-        state |= {"usual_filter": None, "_usual_tenant": None, "_begun": None, "_view": self._view}
+        view = replace(self._view, usual_filter=None, usual_tenant=None)
+        state |= {"_begun": None, "_view": view}
+        if view.tenant is not None and self.folder is None and isinstance(self.store, View):
+            state |= {"_store": self._copy_store(self.store), "_is_snapshot": True}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, settings = LocalStore(), self._settings.home.settings
             names = (*ALL_LABELS, save.TENANT_REQUIRED)
@@ -206,14 +230,28 @@ class Retriever:
         """Return a view that requires a tenant, whatever the index says; or as the index says."""
         return self._seen_as(replace(self._view, is_closed=must))
 
+    def _copy_store(self, view: View) -> View:
+        """Return a view of a store that has the passages of one, and no others."""
+        store, passages = LocalStore(), [*view.passages()]
+        twin = store.with_encoders(self.uec.encoders)
+        twin.bind(fingerprint_of_encoders(self.uec.encoders, self.uec.fitted))
+        if passages:
+            copies = [Passage(p.id, p.text, p.metadata) for p in passages]
+            uec = self.uec.with_cache()
+            twin.add(copies, encode_additions(uec, self._store, copies)[1])
+        return twin.snapshot()
+
     def _seen_as(self, view: _View) -> Self:
         twin = object.__new__(type(self))
         twin.__dict__ = self.__dict__
         twin._view = view
         return twin
 
-    def _refuse_tenants(self, work: str) -> None:
-        """Raise ValueError in the view of a tenant, whose passages are not all of them."""
+    def check_whole(self, work: str) -> None:
+        """Raise ValueError in the view of a tenant, whose passages are not all of them.
+
+        `work`: the call or attribute that the message names.
+        """
         if self._view.tenant is not None and not self._is_snapshot:
             raise ValueError(f"{work}: this is a tenant's view; use the index itself.")
 
@@ -229,11 +267,32 @@ class Retriever:
     @property
     def usual_tenant(self) -> Filter | None:
         """The tenant of a framework's retriever that has the index for itself, or of this view."""
-        return self._view.tenant or self._usual_tenant
+        return self._view.tenant or self._view.usual_tenant
 
     @usual_tenant.setter
     def usual_tenant(self, tenant: Filter | None) -> None:
-        self._usual_tenant = tenant
+        self._view = replace(self._view, usual_tenant=tenant)
+
+    @property
+    def usual_filter(self) -> Filter | None:
+        """The filter of a framework's retriever that has the index for itself."""
+        return self._view.usual_filter
+
+    @usual_filter.setter
+    def usual_filter(self, filter: Filter | None) -> None:
+        self._view = replace(self._view, usual_filter=filter)
+
+    @property
+    def language(self) -> str | None:
+        """The code of the language of reasons; None for that of each question."""
+        return self._language if self._view.language == "" else self._view.language
+
+    @language.setter
+    def language(self, language: str | None) -> None:
+        if self._view.tenant is None:
+            self._language = check_language(language)
+        else:
+            self._view = replace(self._view, language=check_language(language))
 
     @property
     def tenant_required(self) -> bool:
@@ -246,7 +305,7 @@ class Retriever:
 
     @tenant_required.setter
     def tenant_required(self, required: bool) -> None:
-        self._refuse_tenants("tenant_required")
+        self.check_whole("tenant_required")
         self._requires_tenant = bool(required)
 
     @property
@@ -269,7 +328,7 @@ class Retriever:
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
-        self._refuse_tenants("gate")
+        self.check_whole("gate")
         self._gate = (check_gate(gate),)
 
     @property
@@ -396,13 +455,13 @@ class Retriever:
             return
         condition = parse(self._view.tenant)
         for passage in passages:
-            if not matches(condition, passage):
+            if not matches(condition, passage) or is_shared(condition, passage):
                 raise ValueError(
                     f"metadatas: that of {passage.id!r:.60} is not selected by the tenant of this "
-                    "view; expected metadata that is."
+                    "view alone; expected metadata that is. Add what several share to the index."
                 )
         for passage in self._store.get([passage.id for passage in passages]):
-            if not matches(condition, passage):
+            if not matches(condition, passage) or is_shared(condition, passage):
                 raise ValueError(
                     f"ids: {passage.id!r:.60} cannot be used; expected ids that begin with what "
                     "only this tenant has, or leave ids out."
@@ -446,8 +505,9 @@ class Retriever:
         if not (names := as_list(ids, "ids")):
             return 0  # no transaction
         with self.changing():
-            if self._view.tenant is not None:
-                names = [passage.id for passage in self.get(names)]
+            if self._view.tenant is not None:  # what others share is theirs, too
+                condition = parse(self._view.tenant)
+                names = [p.id for p in self.get(names) if not is_shared(condition, p)]
             return self._written.delete(names)
 
     def clear(self) -> None:
@@ -755,12 +815,13 @@ class Retriever:
         again : bool
             Whether passages are looked up again, if they were before.
         """
-        store, pairs = self._store, () if of is None else of.passages
+        store, pairs = self.store, () if of is None else of.passages
         if pairs and store.can_look_up:
-            if again or pairs not in self._living:
+            key = pairs, None if self._view.tenant is None else normal_form(self._view.tenant)
+            if again or key not in self._living or key[1] == "":
                 now = store.fingerprints([id_ for id_, _ in pairs])
-                self._living[pairs] = tuple(pair for pair in pairs if now.get(pair[0]) == pair[1])
-            pairs = self._living[pairs]
+                self._living[key] = tuple(pair for pair in pairs if now.get(pair[0]) == pair[1])
+            pairs = self._living[key]
         probes: tuple[tuple[float, ...], ...] = ()
         if of is None or of.probes:
             probes = (*self.uec.probes, *store.probes)
@@ -891,11 +952,11 @@ class Retriever:
             If there is not one collection of ids per query, if an id is not in the index, if no
             query has any ids, or if there are too few queries.
         """
-        self._refuse_tenants("calibrate")
+        self.check_whole("calibrate")
         k = check_k(k)
         check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
         self._fit_once()
-        store = self._store.snapshot()
+        store = self.store.snapshot()
         answers = check_labels(queries, relevant_ids, store)
         with patiently():
             self.calibration = learn.calibrate_with_labels(
@@ -940,7 +1001,7 @@ class Retriever:
         PermissionError
             If the index is only read.
         """
-        self._refuse_tenants("fit_from")
+        self.check_whole("fit_from")
         sample = self._store.examples() if passages is None else [*passages]
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in sample:
@@ -990,8 +1051,9 @@ class Retriever:
             with home.changing():
                 save.record(home, store, uec, self.calibration)
                 stack.enter_context(self._first_fit.swapping)  # before others see the new fit
-            self._store, self.uec, self._posteriors = store, uec, uec.fitted.posteriors
-            self._settings = self._settings.now()
+            whole = self._seen_as(_View())
+            whole._store, whole.uec, whole._posteriors = store, uec, uec.fitted.posteriors
+            whole._settings = whole._settings.now()
 
     def save(self, path: str | os.PathLike[str], *, tenant_required: bool | None = None) -> None:
         """Copy the index with its ensemble and gate to a folder, in place of one that is there.
@@ -1131,15 +1193,15 @@ class Retriever:
 
     def _take_over(self, settings: Settings) -> None:
         """Take the ensemble and the calibration of the folder."""
-        values, before = settings.values, self._settings.values
+        values, before, whole = settings.values, self._settings.values, self._seen_as(_View())
         expected = values.get("ensemble_fingerprint")
         if expected is not None and len(self._store) and expected != self.uec.fingerprint:
-            self.uec = settings.load_ensemble()
-            self._posteriors = self.uec.fitted.posteriors
-            settings.check_made_with(self.uec)
+            whole.uec = settings.load_ensemble()
+            whole._posteriors = whole.uec.fitted.posteriors
+            settings.check_made_with(whole.uec)
         if values.get("calibration") != before.get("calibration"):
-            self.calibration = settings.read_calibration()
-        self._settings = settings
+            whole.calibration = settings.read_calibration()
+        whole._settings = settings
 
     def check(self) -> None:
         """Verify the checksums of the saved ensemble, and of all vectors and passages.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uec_rag.base.checks import check_text
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import without_mark
+from uec_rag.stores.filters import normal_form, without_mark
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.metadata import KeptText, normalise_value
 
 LABELS, _LABELS_OF = "labels", "labels_of_tenants"
 ALL_LABELS = (LABELS, _LABELS_OF)
@@ -53,20 +51,10 @@ def all_labels(home: LocalStore) -> list[dict[str, dict[str, str]]]:
 
 def _name_of(tenant: Filter) -> str:
     """Return the text by which the labels of a tenant are found again; TypeError of a function."""
-    tenant = without_mark(tenant)
-    if not isinstance(tenant, Mapping):
+    if not (name := normal_form(tenant)):
+        tenant = without_mark(tenant)
         raise TypeError(f"tenant: expected a mapping, whose labels are saved, got {tenant!r:.60}.")
-    values = _typed(normalise_value(tenant, "tenant"))
-    return json.dumps(values, sort_keys=True, ensure_ascii=False)
-
-
-def _typed(value: object) -> object:
-    """Return a value of which the texts that other types are kept as are told from texts."""
-    if isinstance(value, KeptText):
-        return {f"${value.kind}": value}
-    if isinstance(value, Mapping):
-        return {key: _typed(item) for key, item in value.items()}
-    return [*map(_typed, value)] if isinstance(value, list) else value
+    return name
 
 
 def write_label(

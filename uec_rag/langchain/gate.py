@@ -247,6 +247,23 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_fields(cls, fields: object) -> object:
+        """Tell where a gate's own options and the retriever go."""
+        if isinstance(fields, dict):
+            if options := fields.keys() & {"threshold", "max_wrong", "max_risk", "k"}:
+                raise TypeError(
+                    f"{min(options)}: UECGate expects gate=. Call UECGate(retriever=retriever, "
+                    "gate=Gate(threshold)), or UECGate.from_labels for a guarantee."
+                )
+            if "retriever" not in fields:
+                raise TypeError(
+                    "retriever: expected a UECRetriever, or another retriever with embedding=, got "
+                    "nothing. Call UECGate(retriever=retriever)."
+                )
+        return fields
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")

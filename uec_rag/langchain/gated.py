@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from functools import partial, wraps
 from types import MappingProxyType
@@ -181,7 +182,8 @@ class AsTool(Runnable[Input, Output]):
     def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
         """Return a runnable with options of all calls, whose `tenant` and `filter` limit theirs."""
         check_named(kwargs)
-        limits = {name: kwargs.pop(name) for name in CONDITIONS if name in kwargs}
+        # Copies, since the caller may change what was passed.
+        limits = {name: deepcopy(kwargs.pop(name)) for name in CONDITIONS if name in kwargs}
         runnable = narrow(self, limits)
         return Bound(bound=runnable, kwargs=kwargs, config={}) if kwargs else runnable
 

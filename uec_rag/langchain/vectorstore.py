@@ -421,6 +421,23 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_vectorstore(cls, fields: object) -> object:
+        """Tell what to call in place of the constructor, for another store or an index."""
+        store = fields.get("vectorstore") if isinstance(fields, dict) else None
+        if isinstance(fields, dict) and "index" in fields:
+            raise TypeError(
+                "index: UECRetriever expects vectorstore=. Call "
+                "UECVectorStore(index).as_retriever()."
+            )
+        if store is not None and not isinstance(store, UECVectorStore):
+            raise TypeError(
+                f"vectorstore: expected a UECVectorStore, got {type(store).__name__}. Call "
+                "UECRetriever.over(vectorstore, embedding) for a store or a retriever of your own."
+            )
+        return fields
+
     @model_validator(mode="after")
     def _close(self) -> Self:
         """Close what is below a retriever that requires a tenant."""

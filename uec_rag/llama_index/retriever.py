@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
@@ -170,7 +170,9 @@ class UECRetriever(indexes.FitFrom, BaseRetriever):
         self._index = retriever.requiring_tenant() if tenant_required else retriever
         self.memory = memory
         self.similarity_top_k = similarity_top_k
-        self.filters, self.tenant, self.tenant_required = filters, tenant, tenant_required
+        # Copies, since the caller may change what was passed.
+        self.filters, self.tenant = deepcopy(filters), deepcopy(tenant)
+        self.tenant_required = tenant_required
         parse(self._where[0] or {})  # which checks it
         self.details = details
         super().__init__(**kwargs)

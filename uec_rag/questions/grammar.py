@@ -43,8 +43,11 @@ _CONCEPT = regex.compile(
     r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
     regex.IGNORECASE,
 )
-# Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
-_CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
+# Pronouns and demonstratives, but not "so" or "then", which begin with the same characters; "and
+# the ...?"; and what corrects the turn before.
+_CHINESE_PRONOUN = regex.compile(
+    "[它他她]|这(?![么样])|那[个些里儿边]|呢[?？]?$|我[说指]的是|^不[是对]?[,，]"
+)
 
 _AUXILIARIES = "am are can could did do does has have is may must should was were will would"
 _ADVERBS = frozenset(["how", "when", "where", "why"])  # of a question, which then has an auxiliary
@@ -270,8 +273,8 @@ def _names_something(question: str) -> bool:
 def refers_back(question: str) -> bool:
     """Return whether a question refers to the turns before it, in English or Chinese.
 
-    It does if it goes on ("And tar?", in other languages too: "Und in Borg?"), has a pronoun or a
-    demonstrative without its referent, or has function words alone ("Why not?").
+    It does if it goes on or corrects ("And tar?", "No, I meant tar", "Und in Borg?"), has a pronoun
+    or a demonstrative without its referent, or has function words alone ("Why not?").
 
     Examples
     --------
@@ -306,6 +309,23 @@ def complete_question(question: str) -> str:
     words = lower(clause)
     begins = bool(words) and words[0] in WORDS["openings"] and not WORDS["verbs"].isdisjoint(words)
     return clause if begins and not _lacks_referent_or_content(clause) else ""
+
+
+def stands_alone(question: str) -> bool:
+    """Return whether a question is complete and has no word that may refer to what is before it.
+
+    Examples
+    --------
+    >>> stands_alone("Who is the president?"), stands_alone("How do I get rid of her later?")
+    (True, False)
+    """
+    words = frozenset(lower(question)) if _may_be_english(question) else frozenset[str]()
+    refers = WORDS["pronouns"] | WORDS["demonstratives"] | WORDS["anaphora"]
+    return (
+        bool(complete_question(question))
+        and words.isdisjoint(refers)
+        and not _THERE.search(question)
+    )
 
 
 def without_conjunction(question: str) -> str:
@@ -354,7 +374,8 @@ def _follow_up(language: str, part: Literal["begins", "what", "phrases"]) -> reg
     patterns = {
         "begins": rf"\W*+(?:{table['begins']})\W*+",
         "what": rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?"
-        rf"(?P<what>(?:(?!\b(?:{breaks})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
+        rf"(?P<what>(?:(?!\b(?:{breaks})\b)[^?.!,;]){{1,60}}?)"
+        rf"(?:\W+(?:{table['instead']})\b[^?.!;]*+)?\W*+\Z",
         "phrases": rf"(?(DEFINE)(?P<word>(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)))"
         rf"\b(?:(?:(?P<of>{of})|{verb}) (?P<the>(?:{the}) )?(?P<what>{run})"
         rf"|(?P<the>(?:{the}) )(?P<what>{run})|(?:{_AUXILIARIES.replace(' ', '|')}) "

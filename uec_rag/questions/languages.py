@@ -83,6 +83,13 @@ def small_words(language: str) -> frozenset[str]:
 
 
 @cache
+def words_alike() -> dict[str, frozenset[str]]:
+    """Return the words that say the same of a value as each does: "price" and "fee" as "cost"."""
+    rows = (row for table in tables().values() for row in table.get("cases", {}).get("alike", ()))
+    return {word: frozenset(row.split()) for row in rows for word in row.split()}
+
+
+@cache
 def languages() -> tuple[str, ...]:
     """List the codes of the languages in which users are told of decisions, English first."""
     return tuple(code for code in tables() if code != _OTHERS)
@@ -311,6 +318,14 @@ def any_of(phrases: Iterable[str]) -> str:
     edge = r"[\p{Latin}\p{Cyrillic}]"  # the other scripts join words
     whole = [rf"(?<!{edge})(?:{'|'.join(apart)})(?!{edge})"] if apart else []
     return "|".join([*whole, *compact])
+
+
+@cache
+def case(key: str, language: str) -> regex.Pattern[str]:
+    """Compile an expression of the table of cases of a language, which matches nothing without."""
+    return regex.compile(
+        rf"\b(?:{tables()[language].get('cases', {}).get(key, '(?!)')})\b", regex.I
+    )
 
 
 @cache

@@ -12,7 +12,6 @@ From there on, all is about one question: `uec_rag.retrieval.search` decides.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -51,7 +50,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.evidence.absence import unheard_names
 from uec_rag.evidence.asked import LIKENED, Asked
 from uec_rag.evidence.family import family_of
-from uec_rag.evidence.table import OF_HITS, Comparison, Openness, sameness, weigh, weigh_open
+from uec_rag.evidence.table import OF_HITS, OPEN, Comparison, Openness, sameness, weigh, weigh_open
 from uec_rag.evidence.table import weights as evidence_weights
 from uec_rag.evidence.words import QuestionWords, Rarity, shares_beside
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -59,6 +58,7 @@ from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.base import Filter, Searched, StoreHits
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.encodings import GIVEN, Schema
+from uec_rag.stores.filters import normal_form
 from uec_rag.stores.local import View
 from uec_rag.stores.local.segments import Compared, Part, Segment
 from uec_rag.stores.local.view import gaussians_of
@@ -70,6 +70,7 @@ _METHOD = 1
 Raise it with each change by which the same similarities get another confidence.
 """
 
+_NAMESAKES = [row.name for row in OPEN].index("namesakes")
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _DEEPEST = 1024  # hits to search for different texts
@@ -124,11 +125,11 @@ def method_of(
     basis is the hash of everything that turns a search's similarities into confidence, except
     the passages, and of the version of the method, which a patch release leaves as it is.
 
-    `filter`: the order of its keys is ignored, and of a callable, everything but its type.
+    `filter`: those of one meaning are the same, and of a callable, everything but its type counts.
     """
     model = calibrated or fitted.confidence_model or shipped_model("unfitted")
     weights = fitted.rule.evidence
-    filtered = json.dumps(filter, sort_keys=True, default=_as_text)
+    filtered = "" if filter is None else normal_form(filter) or type(filter).__name__
     basis = _basis(model.fingerprint, weights and weights.fingerprint, _METHOD, filtered)
     return Method(fitted, model, basis, calibrated is None, check_language(language))
 
@@ -137,15 +138,6 @@ def method_of(
 def _basis(model: str, weights: str | None, version: int, filtered: str) -> str:
     state = model, weights, sorted(evidence_weights().items()), version, filtered
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-
-
-def _as_text(value: object) -> object:
-    """Convert a part of a filter to what JSON writes the same way in every process."""
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    if isinstance(value, Mapping):  # of another class than dict, whose repr may have its address
-        return dict(value)
-    return type(value).__name__ if callable(value) else repr(value)
 
 
 @dataclass(frozen=True)
@@ -288,6 +280,8 @@ class Ranking:
         unsaid = underspecified(clarity(phrasing.text, node, phrasing.turns))
         openness = Openness(self.comparison, node, self.features.meant[0] == 1)
         unsaid, values = weigh_open(unsaid, openness)
+        if values[_NAMESAKES]:
+            node = node.outline.among(self.words.namesakes)
         return unsaid, node, values
 
 
@@ -590,7 +584,8 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, names = logits[row] / model.temperature, unheard_names(of_words)
         same = 0.0 if likeness is None or model.standardised else sameness(likeness)
-        comparison = Comparison(of_words, scaled, gap, names, likeness, same)
+        is_learned = not model.standardised
+        comparison = Comparison(of_words, scaled, gap, names, likeness, same, is_learned)
         comparisons.append(comparison)
         evidence.append([])
         for piece in OF_HITS:

@@ -26,7 +26,14 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.logistic import EVEN, NEARLY
 from uec_rag.base.loops import check_cancelled
 from uec_rag.clarify.readings import closest_sections, readings
-from uec_rag.confidence.decision import MOST_CLOSEST, Criteria, Decision, Evidence, decide
+from uec_rag.confidence.decision import (
+    MOST_CLOSEST,
+    Criteria,
+    Decision,
+    Evidence,
+    chance_of_chosen,
+    decide,
+)
 from uec_rag.confidence.model import (
     JUDGED,
     PLAUSIBLE,
@@ -41,6 +48,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.evidence.absence import absentees
 from uec_rag.evidence.table import OPEN, Explanation, weights
 from uec_rag.questions.answers import TurnLike
+from uec_rag.questions.grammar import stands_alone
 from uec_rag.questions.languages import Code, function_words, sentence
 from uec_rag.questions.phrasing import HALVES, Phrasing, phrasings
 from uec_rag.questions.query import Query
@@ -313,9 +321,12 @@ def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
     One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
     Without its turns, or as the question before about what it goes on to, the question is taken if
     it is answered confidently and clear, unless what else there is is the rest of its message,
-    which is seldom on the subject.
+    which is seldom on the subject. What the turns find is no answer to a question that is whole, if
+    it has less than half of that question.
     """
     floor, scored = 0.0 if query.is_part else SURE, list[tuple[float, float, Ranking]]()
+    has_alone = any(ranking.phrasing.role == "alone" for ranking in candidates)
+    may_stray = has_alone and not query.is_part and stands_alone(query.text)
     for ranking in candidates:
         if (phrasing := ranking.phrasing).role in HALVES:
             continue
@@ -326,6 +337,8 @@ def choose(query: Query, candidates: Sequence[Ranking]) -> Ranking:
         is_whole = phrasing.role == "alone" or (phrasing.role == "carried" and tells)
         if is_whole and ranking.confidence > floor and is_clear:
             return ranking
+        if may_stray and phrasing.turns and ranking.words.share_in_hits < EVEN:
+            continue
         # P(it says what it means, and the first texts answer it), as if independent.
         # What no passage has is told as the question about it.
         rank = 1.0 if tells else 0.5 * (phrasing.role == "carried")
@@ -405,9 +418,10 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
     hits are those of all readings, and uncertain.
     """
     among, excluded, choices = batch.request.filter, list[str](), list[Reading]()
+    is_chosen = False
     for reply in query.replies:
         [result] = ask(batch, [query], among)
-        offered = result.decision.readings
+        asked, offered = result.decision, result.decision.readings
         try:
             choices = _choose(reply, offered)
         except UnknownReading:
@@ -416,6 +430,7 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
             if not query.is_unsettled:
                 return result
             choices = [*offered]
+        is_chosen = asked.action == "clarify" and len(choices) == 1 and not query.is_unsettled
         ids = reply
         if isinstance(reply, str):
             ids = tuple(id_ for reading in choices or offered for id_ in reading.ids)
@@ -429,6 +444,9 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.
     changes: dict[str, Any] = {"size": 0}
+    if is_chosen and result.decision.confidence < EVEN:
+        sure = max(result.decision.confidence, chance_of_chosen(asked.in_corpus))
+        changes |= {"confidence": sure, "in_corpus": max(result.decision.in_corpus, sure)}
     if query.is_unsettled:
         changes["caveat"] = sentence("unsettled", result.decision.language)
     if query.is_unsettled or len(choices) > 1:  # asking back would repeat the same question

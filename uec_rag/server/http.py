@@ -27,7 +27,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from uec_rag.adapters.tool import answer_record
 from uec_rag.base import __version__
-from uec_rag.base.checks import visible
+from uec_rag.base.checks import parse_json, visible
 from uec_rag.base.loops import beside
 from uec_rag.base.progress import WATCHERS, Step
 from uec_rag.evaluation.labelling import (
@@ -128,7 +128,7 @@ class _Request(Request):
         """Read the body; HTTPException if an object has a key twice."""
         body = await self.body()
         try:
-            return schemas.read_json(body)
+            return parse_json(body)
         except json.JSONDecodeError:
             raise
         except ValueError as error:
@@ -183,7 +183,7 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
         """
         fitted, gate, view = index.uec.fitted, index.gate, index
         if tenant:
-            condition: Any = schemas.Asked.model_validate({"tenant": json.loads(tenant)}).tenant
+            condition: Any = schemas.Asked.model_validate({"tenant": parse_json(tenant)}).tenant
             schemas.options({}, [], "", condition)  # which checks its size
             view = index.of_tenant(condition)
         is_told = bool(tenant) or not tenants

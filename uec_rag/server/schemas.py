@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from uec_rag.base.checks import parse_json
 from uec_rag.questions.answers import Turn
 from uec_rag.questions.query import LONGEST_QUERY, turns_of
 from uec_rag.stores.filters import check_size, parse
@@ -33,20 +33,8 @@ def _text_of(content: object) -> object:
 def _as_conditions(value: object) -> object:
     """Parse conditions that were sent as a text."""
     with suppress(ValueError, RecursionError):
-        return read_json(value) if isinstance(value, str) else value
+        return parse_json(value) if isinstance(value, str) else value
     return value
-
-
-def read_json(text: str | bytes) -> Any:  # noqa: ANN401
-    """Read JSON; ValueError also if an object has a key twice, of which one would be dropped."""
-
-    def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        mapping = dict(pairs)
-        if len(mapping) < len(pairs):
-            raise ValueError("expected each key once in an object")
-        return mapping
-
-    return json.loads(text, object_pairs_hook=distinct)
 
 
 def as_list(value: object) -> object:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
@@ -295,8 +296,14 @@ def key_of(condition: Condition) -> Hashable | None:
         case HasId(ids):
             return "$id", ids
         case Join(kind, conditions):
-            parts = [*map(key_of, conditions)]
-            return None if None in parts else (kind, frozenset(parts))
+            keys = {*map(key_of, conditions)}
+            if None in keys:
+                return None
+            if kind == "not":
+                return kind, frozenset(keys)
+            inner = {key for key in keys if isinstance(key, tuple) and key[0] == kind}
+            parts = frozenset(keys - inner).union(*(key[1] for key in inner))  # type: ignore[index]
+            return next(iter(parts)) if len(parts) == 1 else (kind, parts)
     return None
 
 
@@ -334,7 +341,10 @@ selects all of them. Omit it to search all.
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."
         )
-    return filter if not callable(filter) and filter.keys() == {_TENANT} else {_TENANT: filter}
+    if callable(filter):
+        return {_TENANT: filter}
+    # A copy, since the caller may change what was passed.
+    return filter if filter.keys() == {_TENANT} else {_TENANT: deepcopy(dict(filter))}
 
 
 def is_of_tenant(filter: Filter | None) -> bool:
@@ -379,17 +389,63 @@ def ids_of(condition: Condition) -> list[str]:
 
 
 def all_of(*filters: Filter | Everyone | None) -> Filter | None:
-    """Join filters by "and"; None and `EVERYONE` select everything.
+    """Join filters by "and", each once; None and `EVERYONE` select everything.
 
     Examples
     --------
-    >>> all_of({"lang": "en"}, None, {"year": 2024})
+    >>> all_of({"lang": "en"}, None, {"year": 2024}, {"lang": {"$eq": "en"}})
     {'$and': [{'lang': 'en'}, {'year': 2024}]}
     """
-    parts = [filter for filter in filters if filter is not None and filter is not EVERYONE]
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return {"$and": parts}
+    parts = list[Filter]()
+    for filter in filters:
+        if filter is None or filter is EVERYONE:
+            continue
+        is_joined = isinstance(filter, Mapping) and filter.keys() == {"$and"}
+        parts += filter["$and"] if is_joined else [filter]  # type: ignore[index, list-item]
+    if len(parts) > 1:
+        by_form = dict[object, Filter]()
+        for part in parts:
+            by_form.setdefault(normal_form(part) or id(part), part)
+        parts = [*by_form.values()]
+    return {"$and": parts} if len(parts) > 1 else parts[0] if parts else None
+
+
+def normal_form(filter: Filter) -> str:
+    """Return a text that filters of one meaning share; "" if a function is part of it.
+
+    A tenant and a filter of the same conditions have two. True is not 1.
+
+    Examples
+    --------
+    >>> normal_form({"a": 1, "b": 2}) == normal_form({"b": {"$eq": 2}, "a": 1})
+    True
+    >>> normal_form({"a": 1}) == normal_form({"a": True})
+    False
+    """
+    key = key_of(parse(filter))
+    return "" if key is None else f"{is_of_tenant(filter):d}{_in_order(key)}"
+
+
+def _in_order(key: object) -> str:
+    if isinstance(key, frozenset):
+        return f"{{{', '.join(sorted(map(_in_order, key)))}}}"
+    return f"({', '.join(map(_in_order, key))})" if isinstance(key, tuple) else repr(key)
+
+
+def is_shared(condition: Condition, passage: Passage) -> bool:
+    """Return whether the filter of another tenant, of the same keys, may select a passage, too.
+
+    It may if a value that the condition compares is one of several in the passage's list.
+
+    Examples
+    --------
+    >>> condition = parse({"of": "Ann"})
+    >>> [is_shared(condition, Passage("a", "a", {"of": of})) for of in ("Ann", ["Ann", "Bo"])]
+    [False, True]
+    """
+    compared = [part for part in leaves(condition) if isinstance(part, Compare)]
+    values = (value_at(part.keys, passage.metadata) for part in compared)
+    return any(isinstance(value, list | tuple) and len(value) > 1 for value in values)
 
 
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere

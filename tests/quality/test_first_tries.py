@@ -1,0 +1,69 @@
+"""What people type first, over ten small sets of sentences (benchmarks/quality/questions)."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.quality import contexts
+from uec_rag import UEC
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC()
+
+
+def counted(rows):
+    """How many questions of each kind are right, wrong, answered and asked back."""
+    counts = Counter()
+    for row, result in contexts.results(rows):
+        action = result.decision.action
+        counts[row.kind, "right"] += row.is_right(result)
+        counts[row.set, "wrong"] += row.is_wrong(result)
+        counts[row.set, row.kind, "answered"] += action == "answer"
+        counts[row.set, "in vain"] += action == "clarify" != row.wants
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("is_fitted", "most_wrong", "most_in_vain"), [(True, 8, 3), (False, 20, 5)]
+)
+def test_first_tries_are_answered_asked_back_or_refused(uec, is_fitted, most_wrong, most_in_vain):
+    counts = counted([*contexts.first_tries(uec if is_fitted else UEC(uec.encoders))])
+    assert counts["words", "right"] >= (54 if is_fitted else 50)
+    assert counts["ambiguous", "right"] >= (22 if is_fitted else 17)
+    assert counts["thanks", "right"] == 20
+    assert counts["tries", "wrong"] <= most_wrong
+    assert counts["tries", "in vain"] <= most_in_vain
+
+
+def test_a_second_turn_is_not_answered_from_the_first(uec):
+    alone, counts = (counted(list(of(uec))) for of in (contexts.first_tries, contexts.second_turns))
+    for reply in ("none", "short", "sentence", "passage"):
+        assert counts["second, far", reply, "answered"] == 0
+        near = counts["second, near", reply, "answered"]
+        assert near <= alone["tries", "near", "answered"] + 1
+    assert counts["follow-up", "right"] >= 33
+
+
+def test_two_facts_of_one_name_steps_and_rows_of_values(uec):
+    counts = counted([*contexts.first_tries(uec, "small_facts")])
+    assert counts["namesakes", "near", "answered"] == counts["order", "near", "answered"] == 0
+    assert counts["ambiguous", "right"] >= 40
+    assert counts["words", "right"] >= 80
+    assert counts["several", "right"] >= 11
+
+
+def test_a_chosen_reading_that_has_what_was_asked_is_answered(uec):
+    rows = [*contexts.first_tries(uec), *contexts.first_tries(uec, "small_facts")]
+    count = 0
+    for row in (row for row in rows if row.wants == "clarify"):
+        [decision] = row.index.search([row.question]).decisions
+        history = [row.question, decision.clarifying_question]
+        for reading in decision.readings if decision.action == "clarify" else ():
+            if {*reading.ids}.isdisjoint(*row.right):
+                continue
+            [result] = row.index.search([reading.title], history=[history])
+            assert (result.decision.action, result.ids[0] in reading.ids) == ("answer", True)
+            count += 1
+    assert count > 60
