@@ -48,10 +48,7 @@ from uec_rag.questions.phrasing import Phrasing
 
 # What stands between spaces, without the marks around it.
 _CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
-_CLAUSE_END = regex.compile(
-    r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
-)
-_ASKS, _ENDS = tuple("?？؟"), tuple(".!?:")
+_ENDS = tuple(".!?:")
 _POSSESSIVE = regex.compile(r"['’]s\Z")
 # A word, a number or a code, with what a sign makes of a letter; scripts without spaces part them.
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{SPACELESS}]"
@@ -198,14 +195,13 @@ def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -
     }
     if absent:
         absent -= _equivalents(words).union(*(bag for bag, _ in words.bags))
-    clause = asking_clause(phrasing.text, phrasing.language)
-    return tuple(dict.fromkeys([*names, *as_written(clause, absent)]))
+    return tuple(dict.fromkeys([*names, *as_written(words.clause, absent)]))
 
 
 def unheard_names(words: QuestionWords) -> tuple[str, ...]:
     """Return the names of a question that no passage has, as it writes them.
 
-    They stand in the part of it that asks, see `asking_clause`: who has an iPhone may change any
+    They stand in the part of it that asks, see `QuestionWords.clause`: who has an iPhone may change any
     password. A number with the unit of one in the first hit is none: that a pass costs 25 euros is
     what somebody heard.
     """
@@ -218,7 +214,7 @@ def unheard_names(words: QuestionWords) -> tuple[str, ...]:
     totals = matcher("every", phrasing.language, "names")
     if is_follow_up and totals.search(words.hits[0].text):
         return ()  # what it goes on to is among all
-    clause, strangers = asking_clause(text, phrasing.language), strangers_of(words)
+    clause, strangers = words.clause, strangers_of(words)
     names, end, spans = list[str](), 0, list[Span]()
     for find in (_proper_nouns, _codes, _numbered, _of_calendar, _signed):
         spans += find(words, clause, strangers)
@@ -268,23 +264,6 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
         elif not {*lexical.written_words(chunk[0])}.isdisjoint(words):
             spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
-
-
-def asking_clause(question: str, language: str = ENGLISH) -> str:
-    """Return the clauses of a text that ask, if some of it does not.
-
-    Examples
-    --------
-    >>> asking_clause("I have an iPhone, how do I change my password?")
-    'how do I change my password?'
-    >>> asking_clause("The tablet?")
-    'The tablet?'
-    """
-    clauses = [*filter(None, _CLAUSE_END.split(question))]
-    asks = matcher("wh", language, "operators")
-    asking = [clause for clause in clauses if asks.search(clause)]
-    asking = asking or [clause for clause in clauses if clause.rstrip().endswith(_ASKS)]
-    return " ".join(map(str.strip, asking)) if asking else question
 
 
 def _equivalents(words: QuestionWords) -> set[str]:

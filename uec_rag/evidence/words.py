@@ -31,6 +31,7 @@ from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
+from uec_rag.questions.frames import asking_clause
 from uec_rag.questions.languages import ENGLISH, case, function_words, matcher, words_alike
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
@@ -109,14 +110,19 @@ class QuestionWords:
         return {w: self.idf[w] for w in words if not phrasing.turns or w in text}
 
     @cached_property
+    def clause(self) -> str:
+        """The clauses of the question that ask, see `asking_clause`."""
+        return asking_clause(self.phrasing.text, self.phrasing.language)
+
+    @cached_property
     def capitals(self) -> frozenset[str]:
         """The small words of the question that its capitals make names: "in May", "hepatitis A"."""
         small, before = function_words(self.phrasing.language), ""
-        for word in WORD.findall(self.phrasing.text):
+        for word in WORD.findall(self.clause):
             # Of "Where can I lead it?", "I" is none.
             is_name = bool(before) and word[0].isupper() and word.casefold() in small
             if is_name and (word != "I" or before.casefold() not in small):
-                return capitals_in(self.phrasing.text, self.phrasing.language)
+                return capitals_in(self.clause, self.phrasing.language)
             before = word
         return frozenset()
 
@@ -124,7 +130,7 @@ class QuestionWords:
     def names(self) -> set[str]:
         """The content words that are names, numbers and identifiers."""
         is_english = self.phrasing.language == ENGLISH
-        names = names_in(in_one_form(self.phrasing.text), self.content, english=is_english)
+        names = names_in(in_one_form(self.clause), self.content, english=is_english)
         return names | (self.capitals & self.content.keys())
 
     @cached_property
