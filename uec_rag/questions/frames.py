@@ -61,7 +61,7 @@ _QUOTES = r"(?:\"[^\"\n]+\"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»
 _BEFORE = tuple(
     regex.compile(form)
     for form in (
-        rf"\A\W*(?:\[[^\]\n]{{1,80}}\]|(?i:{_PLACE}))[:,;–-]?\s+",
+        rf"\A\W*(?:\[[^\]\n]{{1,80}}\]|\*\*[^*\n]{{1,60}}\*\*|(?i:{_PLACE}))[:,;–-]?\s+",
         rf"\A\s*\({_OWN}\)[.:,]?\s+",
         rf"\A[^\n?\"“„«]{{0,80}}?{_QUOTES}[.,:;!]?\s+(?=[\p{{Lu}}¿\p{{Lo}}])",
         r"\A[^\n]*\n\s*",
@@ -75,7 +75,7 @@ _BEHIND = tuple(
         rf"(?<=[.?!])\s+[^.?!\n]{{0,40}}?(?i:{_PLACE})\W*\Z|\s+https?://\S+\Z",
     )
 )
-_MARKS = regex.compile(r"[\n\[(\"“„«»「@]|://|www\.|\.\p{L}{2,4}\b|:\d\d|\b[A-Z]+:\w+:")
+_MARKS = regex.compile(r"[\n*\[(\"“„«»「@]|://|www\.|\.\p{L}{2,4}\b|:\d\d|\b[A-Z]+:\w+:")
 FAILURE = regex.compile(
     r"(?:Caused by: |Uncaught |npm )*(?:[A-Za-z_][\w.$]*(?:Error|Exception)(?=:|\Z)"
     r"|Exception in thread |(?i:(?:error|fatal|panic)[:\[]|err! )|[\w.-]+: \(\d+\) )[^?]*+\Z"
@@ -92,7 +92,9 @@ _CLAUSE_END = regex.compile(
 @cache
 def _closings() -> regex.Pattern[str]:
     """Return the expression of what ends a mail or a message, with all that is below."""
-    phrases = (text for table in tables().values() for text in split_phrases(table.get("signs", "")))
+    phrases = (
+        text for table in tables().values() for text in split_phrases(table.get("signs", ""))
+    )
     return regex.compile(
         rf"(?:\A|(?<=[.?!])[ \t(]+|\s*[\n(]\W*)(?:(?:{any_of(phrases)})\b|--[ \t]*(?=\n))"
         r"(?:[^?？؟\n]{0,80}(?:\n|\Z)){1,8}\s*\Z",

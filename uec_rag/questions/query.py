@@ -138,7 +138,9 @@ class Query:
         is_thanks = entry.text == turn and not replies and is_courtesy(turn)
         # A reply that is more text of the question was asked for.
         is_message = entry.text in (turn, *history) and not is_thanks
-        question, remainder = user_messages.asking_part(entry.text) if is_message else (entry.text, "")
+        question, remainder = (
+            user_messages.asking_part(entry.text) if is_message else (entry.text, "")
+        )
         before = [exchange for exchange in before if exchange.begin < entry.begin]
         query = cls(
             question or entry.text,
