@@ -7,19 +7,16 @@ or a day where the hit has another, or what a sign makes another thing ("C#").
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
-from string import digits
 from typing import TypeAlias
 
 import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
-from uec_rag.base.records import cached_property
-from uec_rag.base.text import FUNCTION_WORDS, HAS_SPACELESS, SPACELESS, is_abbreviation
+from uec_rag.base.text import HAS_SPACELESS, is_abbreviation
 from uec_rag.confidence.model import READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import (
@@ -34,34 +31,30 @@ from uec_rag.encoders.notations import (
     writing_of,
 )
 from uec_rag.evidence.family import tokens_of
+from uec_rag.evidence.marks import (
+    CODE,
+    FEWEST,
+    POSSESSIVE,
+    SIGNED,
+    VERSION,
+    calendar_words,
+    is_contraction,
+    is_form,
+    marks_of,
+    plain_code,
+)
 from uec_rag.evidence.words import QuestionWords, names_in
 from uec_rag.questions.languages import (
     ENGLISH,
-    MONTHS,
     function_words,
     joints,
     matcher,
-    split_phrases,
     tables,
 )
 from uec_rag.questions.phrasing import Phrasing
 
 # What stands between spaces, without the marks around it.
 _CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
-_CLAUSE_END = regex.compile(
-    r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
-)
-_ASKS, _ENDS = tuple("?？؟"), tuple(".!?:")
-_POSSESSIVE = regex.compile(r"['’]s\Z")
-# A word, a number or a code, with what a sign makes of a letter; scripts without spaces part them.
-_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{SPACELESS}]"
-_TOKEN = regex.compile(rf"(?V1){_LETTER}++(?:[.'’-]{_LETTER}++)*+(?:\+\+|[#+](?!\w))?")
-_SIGNED = regex.compile(r"\p{L}++[#+]++")
-_CODE = regex.compile(
-    r"(?=\D*\d)(?=[^\p{L}]*\p{L})(?!\d++(?:st|nd|rd|th|s|er|re|e|h)\Z)[\p{L}\d-]++"
-)
-_AROUND_CODE = regex.compile(r"[-_]|(?<=\d)s\Z|\A[vV](?=\d)")
-_VERSION = regex.compile(r"\d++(?:\.\d++)*")
 _TO = r"\s?(?:-|–|to|until|till|through|bis|à|au|a|al|até|hasta|по|至|到|から)\s?"
 _AND = r"\s?(?:,|/|&|and|or|und|oder|et|ou|y|e|o|и|和|或)\s?"
 _LATER = regex.compile(
@@ -71,112 +64,10 @@ _LATER = regex.compile(
 _YEAR = regex.compile(
     r"(?<!\w)(in|im|en|em|nel|of|for|für|pour|para|в)\s((?:1[5-9]|20)\d\d)(?![\w.,-]*\d)"
 )
-_HAN_MONTH = regex.compile(r"(\d{1,2}|十?[一二三四五六七八九十])[月월](?!\d)")
-_HAN_NUMBERS = "一二三四五六七八九十"
-# Of who or what is from a country, by its endings and otherwise.
-_ENDINGS = "ian", "ean", "an", "ish", "ese", "ic", "i", "n", "y"
-_OF_COUNTRIES = frozenset(
-    split_phrases(
-        """
-dane denmark, danish denmark, dutch netherlands, english england, finn finland, finnish finland,
-french france, greek greece, irish ireland, pole poland, polish poland, scot scotland, scottish
-scotland, spaniard spain, spaniard spanish, swiss switzerland, thai thailand, welsh wales"""
-    )
-)
 Span: TypeAlias = tuple[int, int]
 """From where to where in a text."""
 
-_FEWEST, _MOST_INITIALS = 4, 6  # letters of a name that another may be a form of; of initials
 _LONGEST_LABEL = 200  # characters of metadata that may name the product
-
-
-class Marks:
-    """What stands in a text that may be a name or a part of one, each kind found once."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.tokens = text, [*_TOKEN.finditer(text)]
-        self.words = [match[0] for match in self.tokens]
-
-    @cached_property
-    def capitalised(self) -> frozenset[str]:
-        """The words with a capital."""
-        return frozenset([_POSSESSIVE.sub("", word) for word in self.words if word[0].isupper()])
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The words that may be names, by their capitals; the first is no plural."""
-        return frozenset(
-            match[0]
-            for match in self.tokens
-            if match[0][0].isupper()
-            and not self.text[: match.start()].rstrip().endswith((*_ENDS, *digits))
-            and (
-                match.start() or not (match[0][-1] == "s" or match[0].casefold() in FUNCTION_WORDS)
-            )
-        )
-
-    @cached_property
-    def codes(self) -> frozenset[str]:
-        """The words, and each two in a row, without what parts them."""
-        codes = [*map(_plain, self.words)]
-        return frozenset(codes) | {a + b for a, b in pairwise(codes)}
-
-    @cached_property
-    def signs(self) -> frozenset[str]:
-        """The words with a sign, and the single letters, in small letters."""
-        folded = map(str.casefold, self.words)
-        return frozenset([word for word in folded if len(word) == 1 or _SIGNED.fullmatch(word)])
-
-    @cached_property
-    def initials(self) -> dict[str, tuple[str, ...]]:
-        """The initials of names of several words, with these."""
-        runs, run = list[list[str]](), list[str]()
-        for word in self.words:
-            if word[0].isupper():
-                run.append(word)
-            elif word not in ("of", "and", "for", "the", "de", "der", "des", "für", "und"):
-                runs, run = [*runs, run], []
-        rows = dict[str, tuple[str, ...]]()
-        for names in [*runs, run]:
-            for start in range(len(names)):
-                for end in range(start + 2, min(len(names), start + _MOST_INITIALS) + 1):
-                    part = names[start:end]
-                    rows["".join([name[0] for name in part])] = tuple(part)
-        return rows
-
-    def uses(self, head: str, language: str) -> list[tuple[str, str, bool]]:
-        """Return the numbers behind a word, what follows each, and whether it is a name."""
-        return [
-            (number[0], self.text[number.end() : number.end() + 40], before[0][0].isupper())
-            for before, number in pairwise(self.tokens)
-            if number.start() - before.end() == 1
-            and _VERSION.fullmatch(number[0])
-            and lexical.stem_of(before[0], language) == head
-        ]
-
-    def calendar(self, language: str, kind: str) -> list[tuple[int, int, int]]:
-        """Return the months or days that are named: the number of each from 0, and where it is."""
-        places, numbers = list[tuple[int, int, int]](), _calendar_of(kind)
-        for match in self.tokens:
-            word = match[0].casefold()
-            number = numbers.get(word, numbers.get(word.removesuffix("s")))
-            # "may", "march", "mars"
-            is_name = language != ENGLISH or (match[0][0].isupper() and match.start() > 0)
-            if number is not None and (is_name or kind == "days"):
-                places.append((number, *match.span()))
-        if kind == "months" and not self.text.isascii():
-            for match in _HAN_MONTH.finditer(self.text):
-                numeral = match[1]
-                if not numeral.isdigit():
-                    numeral = str(sum(_HAN_NUMBERS.index(sign) + 1 for sign in numeral))
-                places.append((int(numeral) - 1, *match.span()))
-        return sorted(places, key=itemgetter(1))
-
-
-@lru_cache(1024)
-def marks_of(text: str) -> Marks:
-    """Return the marks of a text."""
-    return Marks(text)
 
 
 def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -> tuple[str, ...]:
@@ -198,15 +89,14 @@ def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -
     }
     if absent:
         absent -= _equivalents(words).union(*(bag for bag, _ in words.bags))
-    clause = asking_clause(phrasing.text, phrasing.language)
-    return tuple(dict.fromkeys([*names, *as_written(clause, absent)]))
+    return tuple(dict.fromkeys([*names, *as_written(words.clause, absent)]))
 
 
 def unheard_names(words: QuestionWords) -> tuple[str, ...]:
     """Return the names of a question that no passage has, as it writes them.
 
-    They stand in the part of it that asks, see `asking_clause`: who has an iPhone may change any
-    password. A number with the unit of one in the first hit is none: that a pass costs 25 euros is
+    They stand in the part of it that asks (`QuestionWords.clause`): who has an iPhone may change
+    any password. A number with the unit of one in the first hit is none: that a pass costs 25 euros is
     what somebody heard.
     """
     phrasing = words.phrasing
@@ -214,17 +104,17 @@ def unheard_names(words: QuestionWords) -> tuple[str, ...]:
         return ()
     if not is_known_language(phrasing):
         return ()
-    is_follow_up, text = phrasing.turns or phrasing.role == "carried", phrasing.text
+    is_follow_up = phrasing.turns or phrasing.role == "carried"
     totals = matcher("every", phrasing.language, "names")
     if is_follow_up and totals.search(words.hits[0].text):
         return ()  # what it goes on to is among all
-    clause, strangers = asking_clause(text, phrasing.language), strangers_of(words)
+    clause, strangers = words.clause, strangers_of(words)
     names, end, spans = list[str](), 0, list[Span]()
     for find in (_proper_nouns, _codes, _numbered, _of_calendar, _signed):
         spans += find(words, clause, strangers)
     for start, stop in sorted({*spans}):
         if start >= end:
-            names.append(_POSSESSIVE.sub("", clause[start:stop]))
+            names.append(POSSESSIVE.sub("", clause[start:stop]))
             end = stop
     return tuple(dict.fromkeys(names))
 
@@ -266,25 +156,8 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
             places = ((chunk[0].find(word), word) for word in words)
             spans += [(chunk.start() + at, word) for at, word in places if at >= 0]
         elif not {*lexical.written_words(chunk[0])}.isdisjoint(words):
-            spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
+            spans.append((chunk.start(), POSSESSIVE.sub("", chunk[0])))
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
-
-
-def asking_clause(question: str, language: str = ENGLISH) -> str:
-    """Return the clauses of a text that ask, if some of it does not.
-
-    Examples
-    --------
-    >>> asking_clause("I have an iPhone, how do I change my password?")
-    'how do I change my password?'
-    >>> asking_clause("The tablet?")
-    'The tablet?'
-    """
-    clauses = [*filter(None, _CLAUSE_END.split(question))]
-    asks = matcher("wh", language, "operators")
-    asking = [clause for clause in clauses if asks.search(clause)]
-    asking = asking or [clause for clause in clauses if clause.rstrip().endswith(_ASKS)]
-    return " ".join(map(str.strip, asking)) if asking else question
 
 
 def _equivalents(words: QuestionWords) -> set[str]:
@@ -302,17 +175,8 @@ def _equivalents(words: QuestionWords) -> set[str]:
         token.text
         for token in tokens_of(words.phrasing.text, language)
         if (token.number and (token.number in numbers or token.behind in units))
-        or any(_is_contraction(*sorted((text, token.text.casefold()), key=len)) for text in texts)
+        or any(is_contraction(*sorted((text, token.text.casefold()), key=len)) for text in texts)
     }
-
-
-def _is_contraction(short: str, word: str) -> bool:
-    """Return whether letters are the first, some and the last of a longer word, in their order."""
-    if not (1 < len(short) < min(_FEWEST, len(word) - 1) and short.isalpha()):
-        return False
-    letters = iter(word)
-    is_part = all(letter in letters for letter in short)
-    return is_part and (short[0], short[-1]) == (word[0], word[-1])
 
 
 def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
@@ -329,15 +193,15 @@ def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) ->
         names |= {*_nouns_in_place(words, text)}
     if script not in (LATIN, None):
         names |= {word for word in strangers if letters_in(word) == LATIN}
-    absent = {*strangers & names}
-    for word in strangers & names:
+    absent = {*strangers & names}.difference(*(bag for bag, _ in words.bags))
+    for word in {*absent}:
         if _has_name(words, text, word):
             absent.remove(word)
     if absent:
         absent -= _equivalents(words)
     there = marks_of(words.hits[0].text).capitalised
     for match in marks_of(text).tokens if absent else ():
-        parts = [part for part in match[0].split("-") if len(part) >= _FEWEST]
+        parts = [part for part in match[0].split("-") if len(part) >= FEWEST]
         is_kind = "-" in match[0] and not there.isdisjoint(parts)  # of what is there
         if not is_kind and not absent.isdisjoint([match[0], *lexical.written_words(match[0])]):
             yield match.span()
@@ -349,7 +213,7 @@ def _has_name(words: QuestionWords, text: str, name: str) -> bool:
     before = text[: text.find(name)].split()[-2:]
     if any(map(matcher("own", language, "names").fullmatch, before)):
         return True
-    if matcher("titles", language, "names").fullmatch(name) or name.casefold() in _calendar_words():
+    if matcher("titles", language, "names").fullmatch(name) or name.casefold() in calendar_words():
         return True
     if is_abbreviation(name) and before and before[-1][-1].isdigit():
         return True  # a unit
@@ -362,7 +226,7 @@ def _has_name(words: QuestionWords, text: str, name: str) -> bool:
         marks = marks_of(hit.text)
         if lexical.has_all_words(f"{hit.with_source} {labels}", [name]):
             return True
-        if not marks.capitalised.isdisjoint(initials) or name in marks.initials:
+        if not marks.capitalised.isdisjoint(initials) or marks.writes(name):
             return True
         if any(is_form(name.casefold(), rival.casefold()) for rival in marks.capitalised):
             return True
@@ -404,17 +268,12 @@ def _codes(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterat
         return
     hits = [marks_of(hit.with_source).codes for hit in words.hits[:READ]]
     for match in marks_of(text).tokens:
-        code, parts = _plain(match[0]), lexical.written_words(match[0])
+        code, parts = plain_code(match[0]), lexical.written_words(match[0])
         is_value = bool(find_values(match[0]) or find_dates(match[0]))
-        is_code = bool(_CODE.fullmatch(match[0])) and not is_value
-        is_code |= match[0].count(".") > 1 and bool(_VERSION.fullmatch(match[0]))
+        is_code = bool(CODE.fullmatch(match[0])) and not is_value
+        is_code |= match[0].count(".") > 1 and bool(VERSION.fullmatch(match[0]))
         if is_code and not strangers.isdisjoint(parts) and not any(code in of for of in hits):
             yield match.span()
-
-
-def _plain(code: str) -> str:
-    """Return a code without what parts it, in the singular, and a version without its "v"."""
-    return str(_AROUND_CODE.sub("", code)).casefold()
 
 
 def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
@@ -425,11 +284,11 @@ def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Ite
     if not any(map(str.isdigit, text)) or number_dates(text) != text or in_one_form(text) != text:
         return
     language, hits = words.phrasing.language, words.hits[:READ]
-    small = function_words(language) | _calendar_words()
+    small = function_words(language) | calendar_words()
     of_first = [token for token in tokens_of(hits[0].text, language) if token.number]
     tokens = marks_of(text).tokens
     for at, (head, number) in enumerate(pairwise(tokens)):
-        is_joined = number.start() - head.end() == 1 and _VERSION.fullmatch(number[0])
+        is_joined = number.start() - head.end() == 1 and VERSION.fullmatch(number[0])
         if not is_joined or head[0].casefold() in small or any(map(str.isdigit, head[0])):
             continue
         stem = lexical.stem_of(head[0], language)
@@ -452,9 +311,9 @@ def _covers(use: tuple[str, str, bool], number: str) -> bool:
     low, tail, _ = use
     if _is_part(low, number) or (_LATER.match(tail) and _order(low) <= _order(number)):
         return True
-    if match := regex.match(rf"{_TO}(?P<high>{_VERSION.pattern})", tail):
+    if match := regex.match(rf"{_TO}(?P<high>{VERSION.pattern})", tail):
         return _order(low) <= _order(number) <= _order(match["high"])
-    items = regex.match(rf"(?:{_AND}+(?P<item>{_VERSION.pattern}))+", tail)
+    items = regex.match(rf"(?:{_AND}+(?P<item>{VERSION.pattern}))+", tail)
     return items is not None and any(_is_part(item, number) for item in items.captures("item"))
 
 
@@ -490,64 +349,16 @@ def _of_calendar(words: QuestionWords, text: str, strangers: frozenset[str]) -> 
             yield match.span(2)
 
 
-@cache
-def _calendar_of(kind: str) -> Mapping[str, int]:
-    """Return the numbers of months or days from 0, by their full names in all languages."""
-    if kind == "months":  # without short ones, which are other words, too
-        full = {name: number for name, number in MONTHS.items() if len(name) > _FEWEST - 1}
-        return {name: number - 1 for name, number in full.items()} | {"may": 4, "mai": 4}
-    names = dict[str, int]()
-    for table in tables().values():
-        days = split_phrases(table.get("calendar", {}).get("days", ""))
-        names |= {forms.split()[0]: number for number, forms in enumerate(days)}
-    return names
-
-
-@cache
-def _calendar_words() -> frozenset[str]:
-    names = frozenset(_calendar_of("months")) | frozenset(_calendar_of("days"))
-    return names | {f"{name}s" for name in names}
-
-
 def _signed(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find what a sign makes another thing, "C#", or the lack of one, that no hit has."""
     del strangers  # words have no signs
     for match in marks_of(text).tokens:
         word = match[0].casefold()
         is_letter = len(word) == 1 and match[0].isupper() and match.start() > 0 and word != "i"
-        if not (is_letter or _SIGNED.fullmatch(word)):
+        if not (is_letter or SIGNED.fullmatch(word)):
             continue  # as nearly all, so that no hit is read
         hits = [marks_of(hit.text).signs for hit in words.hits[:READ]]
         is_there = any(word in signs for signs in hits)
         is_part = any(sign.rstrip("+#") == word for signs in hits for sign in signs)
         if not is_there and (is_part or not is_letter):
             yield match.span()
-
-
-def is_form(word: str, name: str) -> bool:
-    """Return whether a word is a form of a name, as who or what is from a country.
-
-    Examples
-    --------
-    >>> [is_form(*pair) for pair in (("norwegian", "norway"), ("spain", "spanish"))]
-    [True, True]
-    >>> [is_form(*pair) for pair in (("nigeria", "niger"), ("australian", "austria"))]
-    [False, False]
-    """
-    forms = [(word, name), (word.removesuffix("s"), name.removesuffix("s"))]
-    if any(f"{a} {b}" in _OF_COUNTRIES or f"{b} {a}" in _OF_COUNTRIES for a, b in forms):
-        return True
-    name, word = sorted(forms[1], key=len)
-    if word == name:
-        return True
-    for ending in _ENDINGS:
-        stem = word.removesuffix(ending)
-        if stem != word and len(stem) >= _FEWEST:
-            root = name.replace("way", "weg")
-            if root.startswith(stem) or _consonants(stem) == _consonants(root):
-                return True
-    return False
-
-
-def _consonants(word: str) -> str:
-    return word[:1] + regex.sub("[aeiouy]", "", word[1:])

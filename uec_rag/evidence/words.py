@@ -31,6 +31,8 @@ from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
+from uec_rag.evidence.marks import marks_of
+from uec_rag.questions.frames import asking_clause
 from uec_rag.questions.languages import ENGLISH, case, function_words, matcher, words_alike
 from uec_rag.questions.phrasing import Phrasing
 from uec_rag.stores.passage import Passage
@@ -39,6 +41,7 @@ Rarity: TypeAlias = Callable[[str], float]
 
 # A digit, an underscore, an inner capital, an option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
+_ABBREVIATED = regex.compile(r"(?<![\w.])(\p{L}{1,6})\. ?(\d++(?:\.\d++)*+)")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
 _NEAR = 0.3  # of a question's content, which questions beside a passage are enough for
@@ -109,14 +112,19 @@ class QuestionWords:
         return {w: self.idf[w] for w in words if not phrasing.turns or w in text}
 
     @cached_property
+    def clause(self) -> str:
+        """The clauses of the question that ask, see `asking_clause`."""
+        return asking_clause(self.phrasing.text, self.phrasing.language)
+
+    @cached_property
     def capitals(self) -> frozenset[str]:
         """The small words of the question that its capitals make names: "in May", "hepatitis A"."""
         small, before = function_words(self.phrasing.language), ""
-        for word in WORD.findall(self.phrasing.text):
+        for word in WORD.findall(self.clause):
             # Of "Where can I lead it?", "I" is none.
             is_name = bool(before) and word[0].isupper() and word.casefold() in small
             if is_name and (word != "I" or before.casefold() not in small):
-                return capitals_in(self.phrasing.text, self.phrasing.language)
+                return capitals_in(self.clause, self.phrasing.language)
             before = word
         return frozenset()
 
@@ -124,7 +132,7 @@ class QuestionWords:
     def names(self) -> set[str]:
         """The content words that are names, numbers and identifiers."""
         is_english = self.phrasing.language == ENGLISH
-        names = names_in(in_one_form(self.phrasing.text), self.content, english=is_english)
+        names = names_in(in_one_form(self.clause), self.content, english=is_english)
         return names | (self.capitals & self.content.keys())
 
     @cached_property
@@ -132,11 +140,12 @@ class QuestionWords:
         """The words that each of the first hits has, and those that only a compound implies.
 
         "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date; "cost"
-        for the word that a passage has of a price.
+        for the word that a passage has of a price; a name for another style of it, see `Marks`.
         """
         bags, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
         alike = words_alike()
         akin = {word: alike[key] for word in self.content if (key := word.casefold()) in alike}
+        missing = self.names | (self._numbered.keys() & self.content.keys())
         for hit, table in zip(self.hits, self.tables[:JUDGED], strict=False):
             bag, implied = {*table}, set[str]()
             # "you may" does not say what is in May; to read a text as tokens takes time.
@@ -148,12 +157,26 @@ class QuestionWords:
                 if word not in bag and not forms.isdisjoint(split_words(hit.text.casefold())):
                     bag.add(word)
                     implied.add(word)
+            otherwise = {word for word in missing - bag if self._writes(hit.text, word)}
+            bag |= otherwise
+            implied |= otherwise
             for word, parts in compounds:
                 if word in bag or bag.issuperset(parts):
                     bag.update([word, *parts])
                     implied.update(parts)
             bags.append((bag, implied))
         return bags
+
+    @cached_property
+    def _numbered(self) -> dict[str, str]:
+        """The abbreviations of what is numbered, with the number behind each: "Art. 6"."""
+        return dict(_ABBREVIATED.findall(self.phrasing.text))
+
+    def _writes(self, text: str, word: str) -> bool:
+        """Return whether a text has a name in another style, or what it is short for."""
+        number = self._numbered.get(word, "")
+        marks = marks_of(text)
+        return marks.writes(word) or (bool(number) and marks.counts(word, number))
 
     @property
     def share_in_hits(self) -> float:

@@ -138,7 +138,9 @@ class Query:
         is_thanks = entry.text == turn and not replies and is_courtesy(turn)
         # A reply that is more text of the question was asked for.
         is_message = entry.text in (turn, *history) and not is_thanks
-        question, remainder = _asking_part(entry.text) if is_message else (entry.text, "")
+        question, remainder = (
+            user_messages.asking_part(entry.text) if is_message else (entry.text, "")
+        )
         before = [exchange for exchange in before if exchange.begin < entry.begin]
         query = cls(
             question or entry.text,
@@ -168,13 +170,6 @@ class Query:
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
 
-def _asking_part(message: str) -> tuple[str, str]:
-    """Return what asks in a text, and what else it says; a short one asks as a whole."""
-    if len(message) <= grammar.LONGEST_QUESTION:
-        return grammar.without_noise(message), ""
-    return user_messages.asking_part(message)
-
-
 @dataclass(frozen=True)
 class _Exchange:
     """A question of a conversation, and what the turns behind it make of it.
@@ -202,7 +197,7 @@ class _Exchange:
     @property
     def lines(self) -> str:
         """The question, followed by the replies, one per line; of a message, what asks."""
-        text = _asking_part(self.text[-LONGEST_QUERY:])[0] or self.text
+        text = user_messages.asking_part(self.text[-LONGEST_QUERY:])[0] or self.text
         return "\n".join([text, *self.replies]).strip()
 
 

@@ -10,7 +10,15 @@ from urllib.parse import unquote
 import regex
 
 from uec_rag.base.text import SENTENCE_END
-from uec_rag.questions.grammar import LONGEST_QUESTION, WORDS, is_question, lower, refers_back
+from uec_rag.questions.frames import FAILURE, LABEL, SPEAKER, asks, without_frame, without_values
+from uec_rag.questions.grammar import (
+    LONGEST_QUESTION,
+    WORDS,
+    is_question,
+    lower,
+    refers_back,
+    without_noise,
+)
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, matcher, tables
 
 _OWN = [table["own_number"] for table in tables().values() if "own_number" in table]
@@ -21,21 +29,8 @@ _WRAPPED = regex.compile(
 )
 _PARAGRAPH = regex.compile(r"\n\s*\n")
 _ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
-_LABEL, _SPEAKER = (
-    regex.compile(
-        rf"[\W_]*+(?:[^\W_]\w*+[ '’]){{0,4}}?(?:{'|'.join(WORDS[kind])})"
-        r"(?:[^\w:：>]*+[:：>](?!/)[\W_]*+|[\W_]*+\Z)",
-        regex.IGNORECASE,
-    )
-    for kind in ("labels", "speakers")
-)
 _TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
 _QUOTED = regex.compile(r"\A\s*+[>|]")
-# The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository".
-_FAILURE = regex.compile(
-    r"(?:Caused by: |Uncaught |npm )*(?:[A-Za-z_][\w.$]*(?:Error|Exception)(?=:|\Z)"
-    r"|Exception in thread |(?i:(?:error|fatal|panic)[:\[]|err! ))[^?]*+\Z"
-)
 _STOPS = tuple(".!?:;…。！？")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")
 
@@ -116,6 +111,9 @@ def unwrapped(message: str) -> str:
 def asking_part(message: str) -> tuple[str, str]:
     r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
 
+    Of up to 200 characters, all but the frame asks, see `without_frame`, or the last line that says
+    what failed.
+
     What follows the last label ("Question:") asks, else the sentences with question marks in the
     last paragraph that has any, else the last sentence that begins as a question or a request,
     unless the last paragraph is a line without a full stop. Quoted lines of a mail ask if no others
@@ -128,10 +126,16 @@ def asking_part(message: str) -> tuple[str, str]:
     >>> asking_part("The parcel arrived on Monday. " * 9)[0]
     ''
     """
+    if len(message) <= LONGEST_QUESTION:
+        question, remainder = without_frame(message)
+        lines = [*map(str.strip, question.splitlines())] if not asks(question) else []
+        if failure := next(filter(FAILURE.match, lines[::-1]), ""):
+            return without_values(failure), remainder
+        return without_noise(question), remainder
     rows, sentences = list[int](), list[str]()
     for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
         for place, sentence in enumerate(_sentences(paragraph)):
-            begins = not place or _SPEAKER.match(sentence) is not None
+            begins = not place or SPEAKER.match(sentence) is not None
             rows.append(rows[-1] + begins if rows else 0)
             sentences.append(sentence)
     grades = [_asks(sentences, place, rows) for place in range(len(sentences))]
@@ -144,7 +148,7 @@ def asking_part(message: str) -> tuple[str, str]:
     asking = {end}
     if best == _MARK:
         asking |= {at for at, by in enumerate(grades) if by == best and rows[at] == rows[end]}
-    question = " ".join(_plain(sentences[place]) for place in sorted(asking))
+    question = " ".join(without_frame(_plain(sentences[place]))[0] for place in sorted(asking))
     return question, "\n".join(part for at, part in enumerate(sentences) if at not in asking)
 
 
@@ -177,7 +181,7 @@ _FAILS, _QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 8)
 def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
     """Return what tells that a sentence of a message asks; 0 if nothing does."""
     text, in_last = sentences[place], rows[place] == rows[-1]
-    label = _LABEL.match(text)
+    label = LABEL.match(text)
     if (label and label.end() < len(text)) or (place and _is_heading(sentences[place - 1])):
         return _LABELLED
     marked = _ENDS_ASKING.search(text) is not None
@@ -185,7 +189,7 @@ def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
         if _QUOTED.match(text):
             return _QUOTES
         return _MARK if marked else _OPENS_LAST if in_last else _OPENS
-    if _FAILURE.match(text):
+    if FAILURE.match(text):
         return _FAILS
     alone = in_last and rows[0] != rows[-1] and rows.count(rows[-1]) == 1
     is_short = len(text) <= LONGEST_QUESTION and len(text.split()) > 1
@@ -194,7 +198,7 @@ def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
 
 
 def _is_heading(sentence: str) -> bool:
-    label = _LABEL.match(sentence)
+    label = LABEL.match(sentence)
     return label is not None and label.end() == len(sentence)
 
 
@@ -209,7 +213,7 @@ def _requests(sentence: str) -> bool:
 
 def _plain(sentence: str) -> str:
     """Return a sentence without its label, the mark of a quotation, and tags."""
-    for label in (_LABEL.match(sentence), _SPEAKER.match(sentence)):
+    for label in (LABEL.match(sentence), SPEAKER.match(sentence)):
         if label is not None and label.end() < len(sentence):
             return str(_TAG.sub("", sentence[label.end() :])).strip()
     return str(_TAG.sub("", _QUOTED.sub("", sentence, count=1))).strip()
