@@ -96,8 +96,8 @@ def unheard_names(words: QuestionWords) -> tuple[str, ...]:
     """Return the names of a question that no passage has, as it writes them.
 
     They stand in the part of it that asks (`QuestionWords.clause`): who has an iPhone may change
-    any password. A number with the unit of one in the first hit is none: that a pass costs 25 euros is
-    what somebody heard.
+    any password. A number with the unit of one in the first hit is none: that a pass costs 25 euros
+    is what somebody heard.
     """
     phrasing = words.phrasing
     if not (words.hits and words.content and words.are_counted):

@@ -50,11 +50,13 @@ _LOGGED = regex.compile(
 )
 # Of what failed, or is logged: where, and by which number.
 _OF_LOG = regex.compile(
-    rf"['\"]?(?:{_HOST}|(?<![\w.])/[\w.-]+(?:/[\w.-]+)+)['\"]?|\[Errno \d+\]|(?:[\w-]+\.[\w.-]+,? )?\bport \d+|\(\d+\)"
+    rf"['\"]?(?:{_HOST}|(?<![\w.])/[\w.-]+(?:/[\w.-]+)+)['\"]?"
+    r"|\[Errno \d+\]|(?:[\w-]+\.[\w.-]+,? )?\bport \d+|\(\d+\)"
     r"|\b(?!msg)\w+=\S+|\bmsg=",
     regex.IGNORECASE,
 )
-_FILE = r"[\w./\\-]*\w\.(?:pdf|docx?|xlsx?|pptx?|odt|md|txt|rst|html?|csv|json|ya?ml|eml|msg|png|jpe?g)\b"
+_SUFFIX = "pdf|docx?|xlsx?|pptx?|odt|md|txt|rst|html?|csv|json|ya?ml|eml|msg|png|jpe?g"
+_FILE = rf"[\w./\\-]*\w\.(?:{_SUFFIX})\b"
 _PLACE = rf"(?:{ADDRESS.pattern}|<?mailto:\S+|{_FILE})"
 _OWN = rf"[^()\n]*(?:[.!?]|(?i:{any_of(listed('own', table='problem'))})[^()\n]*)"  # a sentence
 _QUOTES = r"(?:\"[^\"\n]+\"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»|»[^«\n]+«|「[^」\n]+」)"
