@@ -44,6 +44,16 @@ def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dic
     return rows.get(_name_of(tenant), {})
 
 
+def labels_alone(settings: Mapping[str, Any], tenant: Filter | None = None) -> dict[str, Any]:
+    """Return the settings that have labels: those of all, or of a tenant alone."""
+    kept = {name: settings.get(name) for name in ALL_LABELS}
+    if tenant is None:
+        return kept
+    form = normal_form(tenant)
+    own = {name: rows for name, rows in (kept[_LABELS_OF] or {}).items() if name == form}
+    return {LABELS: None, _LABELS_OF: own}
+
+
 def all_labels(home: LocalStore) -> list[dict[str, dict[str, str]]]:
     """Return the labels of no tenant and those of each one, as `read_labels` does."""
     return [read_labels(home), *(home.settings.get(_LABELS_OF) or {}).values()]

@@ -345,6 +345,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate, retriever, folder = self._active_gate or Gate(), self.retriever, as_path(path)
         required = self.tenant_required or getattr(retriever, "tenant_required", False)
+        if isinstance(retriever, UECRetriever) and folder == retriever.index.folder:
+            retriever.index.check_whole("save")  # where the gate would decide for all
         if _is_over_a_source(retriever):
             retriever.index.save(folder, tenant_required=required or None)
         elif required and is_index(folder):

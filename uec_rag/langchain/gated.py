@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from functools import partial, wraps
 from types import MappingProxyType
@@ -48,6 +47,7 @@ from uec_rag.langchain.conversion import (
 )
 from uec_rag.retrieval.results import read_by_model, tell
 from uec_rag.stores.base import EVERYONE
+from uec_rag.stores.filters import owned
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -182,8 +182,7 @@ class AsTool(Runnable[Input, Output]):
     def bind(self, **kwargs: Any) -> Runnable[Input, Output]:
         """Return a runnable with options of all calls, whose `tenant` and `filter` limit theirs."""
         check_named(kwargs)
-        # Copies, since the caller may change what was passed.
-        limits = {name: deepcopy(kwargs.pop(name)) for name in CONDITIONS if name in kwargs}
+        limits = {name: owned(kwargs.pop(name)) for name in CONDITIONS if name in kwargs}
         runnable = narrow(self, limits)
         return Bound(bound=runnable, kwargs=kwargs, config={}) if kwargs else runnable
 

@@ -44,8 +44,10 @@ from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.search import Options
 from uec_rag.stores.base import EVERYONE, Everyone, Filter, Store
-from uec_rag.stores.filters import all_of, check_given, check_tenant
+from uec_rag.stores.filters import all_of, check_given, check_tenant, owned
 from uec_rag.stores.stored import Vectors
+
+_CONDITIONS = ("tenant", "filter", "search_kwargs")  # which the caller may change afterwards
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
@@ -438,16 +440,21 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
             )
         return fields
 
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, owned(value) if name in _CONDITIONS else value)
+
     @model_validator(mode="after")
     def _close(self) -> Self:
-        """Close what is below a retriever that requires a tenant."""
+        """Own its conditions, and close what is below a retriever that requires a tenant."""
+        self.tenant, self.filter, self.search_kwargs = self.tenant, self.filter, self.search_kwargs
         if self.tenant_required:
             self.vectorstore = self.vectorstore.requiring_tenant()
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as pydantic does; `tenant_required` opens and closes what is below, too."""
-        twin = super().model_copy(update=update, deep=deep)
+        own = {name: owned(value) for name, value in (update or {}).items() if name in _CONDITIONS}
+        twin = super().model_copy(update={**(update or {}), **own}, deep=deep)
         if self.tenant_required and not twin.tenant_required:
             twin.vectorstore = twin.vectorstore.requiring_tenant(must=False)
         elif twin.tenant_required:

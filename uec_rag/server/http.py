@@ -175,25 +175,25 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
         return answer_record(result)
 
     @routes.get("/index")
-    def described(tenant: str = "") -> Json:
+    def described(tenant: str | None = None) -> Json:
         """Describe the index: its size, encoders, calibration and gate, and questions to ask it.
 
         `tenant`: as a JSON object. With tenants, its passages are counted, and questions made of
         its headings; without one, neither is told.
         """
         fitted, gate, view = index.uec.fitted, index.gate, index
-        if tenant:
+        if tenant is not None:
             condition: Any = schemas.Asked.model_validate({"tenant": parse_json(tenant)}).tenant
             schemas.options({}, [], "", condition)  # which checks its size
             view = index.of_tenant(condition)
-        is_told = bool(tenant) or not tenants
+        is_told = tenant is not None or not tenants
         return {
             "name": "" if index.folder is None else index.folder.name,
             "passages": len(view) if is_told else None,
             "exact": not index.store.is_elsewhere,
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
-            "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
+            "gate": gate and gate_state(gate) | {"fits": gate.fits(view) if is_told else None},
             "examples": questions_to_ask(view)[:_EXAMPLES] if is_told else [],
             "write": write,
         }

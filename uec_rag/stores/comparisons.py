@@ -26,7 +26,8 @@ ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
 
 _EQUALITIES = ("$eq", "$in", "$contains")
 _NONE: object = object()  # in place of a value
-_MISSING = object()
+MISSING = object()
+"""What stands in place of the value of a key that metadata lack."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
         case "$eq" | "$in":
             return not condition.names.isdisjoint(names_of(value))
         case "$exists":
-            return value is not _MISSING and value is not None
+            return value is not MISSING and value is not None
         case "$contains":
             if isinstance(value, str):
                 return isinstance(operand, str) and operand in value
@@ -82,10 +83,10 @@ def _holds_exactly(operator: Operator, operand: Any, value: object) -> bool:  # 
 
 
 def value_at(keys: Sequence[str], metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Return the value under a key in dicts in metadata, `_MISSING` if there is none."""
+    """Return the value under a key in dicts in metadata, `MISSING` if there is none."""
     value: Any = metadata
     for name in keys:
-        value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
+        value = value.get(name, MISSING) if isinstance(value, Mapping) else MISSING
     return value
 
 

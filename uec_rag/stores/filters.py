@@ -27,7 +27,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
@@ -36,6 +35,7 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.text import in_nfc
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.comparisons import (
+    MISSING,
     ORDERS,
     Compare,
     Operator,
@@ -291,6 +291,7 @@ def key_of(condition: Condition) -> Hashable | None:
     match condition:
         case Compare(keys, operator, value):
             operands = value if operator == "$in" else (value,)
+            operator = "$eq" if operator == "$in" and len(operands) == 1 else operator
             # A date is compared as a moment, its text as a text.
             return keys, operator, tuple(map(exact_name, operands)), condition.is_exact
         case HasId(ids):
@@ -337,7 +338,7 @@ selects all of them. Omit it to search all.
         )
     if not callable(tenant):
         check_type(tenant, Mapping, "tenant", 'a filter, such as {"customer": 7}')
-    filter = cast(Filter, tenant)
+    filter = cast(Filter, owned(tenant))
     if selects_all(filter):
         raise ValueError(
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
@@ -345,8 +346,28 @@ selects all of them. Omit it to search all.
         )
     if callable(filter):
         return {_TENANT: filter}
-    # A copy, since the caller may change what was passed.
-    return filter if filter.keys() == {_TENANT} else {_TENANT: deepcopy(dict(filter))}
+    return filter if filter.keys() == {_TENANT} else {_TENANT: filter}
+
+
+def owned(conditions: object, depth: int = 0) -> Any:  # noqa: ANN401
+    """Return a copy of a filter, at any depth, which the caller cannot change afterwards.
+
+    Examples
+    --------
+    >>> names = ["Ann"]
+    >>> copied = owned({"of": {"$in": names}})
+    >>> names.append("Bo")
+    >>> copied
+    {'of': {'$in': ['Ann']}}
+    """
+    if callable(conditions) or depth > DEEPEST:  # which `parse` refuses
+        return conditions
+    if isinstance(conditions, Mapping):
+        return {key: owned(value, depth + 1) for key, value in conditions.items()}
+    for kind in (list, tuple, set):
+        if isinstance(conditions, kind):
+            return kind([owned(value, depth + 1) for value in conditions])
+    return conditions
 
 
 def is_of_tenant(filter: Filter | None) -> bool:
@@ -354,6 +375,14 @@ def is_of_tenant(filter: Filter | None) -> bool:
     if not isinstance(filter, Mapping):
         return False
     return _TENANT in filter or any(map(is_of_tenant, filter.get("$and", ())))
+
+
+def tenant_in(filter: Filter | None) -> Filter | None:
+    """Return the part of a joined filter that is of a tenant."""
+    if not isinstance(filter, Mapping):
+        return None
+    parts = filter["$and"] if filter.keys() == {"$and"} else [filter]
+    return all_of(*(p for p in parts if isinstance(p, Mapping) and p.keys() == {_TENANT}))
 
 
 def without_mark(tenant: Filter) -> Filter:
@@ -431,13 +460,16 @@ def normal_form(filter: Filter) -> str:
 def _in_order(key: object) -> str:
     if isinstance(key, frozenset):
         return f"{{{', '.join(sorted(map(_in_order, key)))}}}"
-    return f"({', '.join(map(_in_order, key))})" if isinstance(key, tuple) else repr(key)
+    if isinstance(key, tuple):
+        return f"({', '.join(map(_in_order, key))})"
+    return repr(int(key) if isinstance(key, float) and key.is_integer() else key)
 
 
 def is_shared(condition: Condition, passage: Passage) -> bool:
     """Return whether the filter of another tenant, of the same keys, may select a passage, too.
 
-    It may if a value that the condition compares is one of several in the passage's list.
+    It may if one of several values is enough to be selected, and another one is not the tenant's:
+    an item of a list, or the value of another key. A tenant of several values shares none of them.
 
     Examples
     --------
@@ -446,8 +478,31 @@ def is_shared(condition: Condition, passage: Passage) -> bool:
     [False, True]
     """
     compared = [part for part in leaves(condition) if isinstance(part, Compare)]
+    if len(compared) < len(leaves(condition)):  # a function may look at any value
+        for key, value in passage.metadata.items():
+            items = value if isinstance(value, list | tuple) and len(value) > 1 else ()
+            for item in items:
+                alone = Passage(passage.id, passage.text, {**passage.metadata, key: [item]})
+                if not matches(condition, alone):
+                    return True
     values = (value_at(part.keys, passage.metadata) for part in compared)
-    return any(isinstance(value, list | tuple) and len(value) > 1 for value in values)
+    lists = [value for value in values if isinstance(value, list | tuple)]
+    return any(len({*map(exact_name, items)}) > 1 for items in lists) or _is_others(
+        condition, passage
+    )
+
+
+def _is_others(condition: Condition, passage: Passage) -> bool:
+    """Return whether a key that is compared has a value, and none that the condition asks for."""
+    if not isinstance(condition, Join) or condition.kind == "not":
+        return False
+    if condition.kind == "and":
+        return any(_is_others(part, passage) for part in condition.conditions)
+    held, others = set[tuple[str, ...]](), set[tuple[str, ...]]()
+    for part in condition.conditions:
+        keys = {leaf.keys for leaf in leaves(part) if isinstance(leaf, Compare)}
+        (held if matches(part, passage) else others).update(keys)
+    return any(value_at(keys, passage.metadata) is not MISSING for keys in others - held)
 
 
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere

@@ -106,7 +106,7 @@ class LocalStore(Store):
         """Pickle the path of the folder, or what is in memory."""
         if self.folder is not None:
             return _reopen, (self.folder, self.read_only)
-        return _in_memory, (self.snapshot(), self.settings)
+        return in_memory, (self.snapshot(), self.settings)
 
     @property
     def read_only(self) -> bool:
@@ -539,7 +539,7 @@ def _reopen(folder: Path, read_only: bool) -> LocalStore:
     return LocalStore(folder, read_only=read_only)
 
 
-def _in_memory(view: View, settings: Mapping[str, Any]) -> LocalStore:
+def in_memory(view: View, settings: Mapping[str, Any]) -> LocalStore:
     """Make a store in memory of a view of another."""
     store = LocalStore()
     copy_view(view, store, settings)

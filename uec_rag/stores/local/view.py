@@ -359,7 +359,7 @@ class View(Searched):
         state = None if key is None else tenants.use(key)
         if state is None:
             state = self.state.select(self.texts.select(self, condition))
-            state = replace(state, frequencies=())
+            state = replace(state, frequencies=(), changes=0)  # which are others', too
             if key is not None:
                 tenants.keep(key, state)
         return View(state, self.texts)
