@@ -92,13 +92,13 @@ def test_an_index_takes_the_description_and_every_link_of_it_leads_somewhere(bui
     assert all((ROOT / path).is_file() for path in found)
 
 
-def test_it_takes_450_megabytes_with_langchain_and_no_torch(environment):
+def test_it_takes_460_megabytes_with_langchain_and_no_torch(environment):
     (packages,) = environment.glob("lib/python3*/site-packages")
     installed = {distribution.name for distribution in metadata.distributions(path=[packages])}
     assert {"uec-rag", "langchain-core"} <= installed
     assert not {"torch", "torchvision", "transformers", "sentence-transformers"} & installed
     files = (path for path in packages.rglob("*") if path.is_file() and not path.is_symlink())
-    assert sum(path.stat().st_size for path in files) < 460e6
+    assert sum(path.stat().st_size for path in files) < 470e6
 
 
 def test_the_examples_of_the_readme_print_what_they_print(environment, tmp_path):

@@ -1,6 +1,6 @@
 """The golden record: what is said of each question, to the fifth digit, and what a change moved.
 
-    python -m benchmarks.quality.golden record MANUALS FILE.jsonl
+    python -m benchmarks.quality.golden record MANUALS FILE.jsonl [--preset static]
     python -m benchmarks.quality.golden compare OLD.jsonl NEW.jsonl
     python -m benchmarks.quality.golden asking MANUALS  # when to ask back: in docs/decisions.md
 
@@ -36,6 +36,7 @@ from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, 
 from benchmarks.quality.typed import joined, message, mistyped
 from benchmarks.tables import print_table, run_script
 from uec_rag import Gate, Retriever
+from uec_rag.encoders.packages import DEFAULT_PRESET
 from uec_rag.retrieval.results import Result
 from uec_rag.stores.passage import Passage
 
@@ -135,15 +136,17 @@ def ask(index: Retriever, part: str, name: str, rows: Sequence[Row]) -> Iterator
         yield line_of(part, name, row, row.get("told", said), result)
 
 
-def lines(folder: Path) -> Iterator[Line]:
+def lines(folder: Path, preset: str = DEFAULT_PRESET) -> Iterator[Line]:
     """Ask all questions."""
-    for asked in questions_of(folder):
+    for asked in questions_of(folder, preset):
         yield from ask(*asked)
 
 
-def questions_of(folder: Path) -> Iterator[tuple[Retriever, str, str, list[Row]]]:
+def questions_of(
+    folder: Path, preset: str = DEFAULT_PRESET
+) -> Iterator[tuple[Retriever, str, str, list[Row]]]:
     """All questions, with the index that they are asked of, their part, and its name."""
-    uec, corpora = shipped(), corpora_of(folder)
+    uec, corpora = shipped(preset), corpora_of(folder)
     tables, follow_ups = read_tables("first_week", "own_words"), read_tables("follow_ups")
     for name, passages in corpora.items():
         rng, index = random.Random(f"{SEED} {name}"), index_of(uec, passages)
@@ -176,11 +179,13 @@ def questions_of(folder: Path) -> Iterator[tuple[Retriever, str, str, list[Row]]
 
 
 def record(
-    folder: Manuals, out: Annotated[Path, typer.Argument(help="Write the record here.")]
+    folder: Manuals,
+    out: Annotated[Path, typer.Argument(help="Write the record here.")],
+    preset: Annotated[str, typer.Option(help="Of `UEC`.")] = DEFAULT_PRESET,
 ) -> None:
     """Ask all questions, and write what is said of them."""
     with out.open("w", encoding="utf-8") as file:
-        for line in lines(folder):
+        for line in lines(folder, preset):
             file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")
     print_shares(read(out))
 

@@ -112,6 +112,20 @@ def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few, words, 
     assert all(passage["sigma2"] == 0 for passage in answer["passages"])
 
 
+def test_token_vectors_index_a_folder_without_a_download_and_again_in_place(
+    run, few, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("UEC_CACHE", str(tmp_path / "cache"))
+    for name in ("new", "old"):
+        (few / f"{name}.txt").write_text("The loan of a laptop lasts two weeks.")
+        run("index", few, "--out", tmp_path / "idx", "--model", "static")
+        made = Retriever.load(tmp_path / "idx")
+        assert made.uec.names == ["wordllama", "bm25"]
+        assert made.search(["How long may I keep a computer?"])[0].ids[0].startswith(("new", "old"))
+    assert len(made) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "idx"}
+
+
 @pytest.mark.slow
 def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
     run, documents, tmp_path, monkeypatch

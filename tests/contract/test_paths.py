@@ -11,6 +11,7 @@ from tests.contract.test_over import IDS, LONG, METADATAS, TEXTS
 from tests.helpers import Remembering, bag_of_words, index_of, pairs
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.encoders.base import PROBES
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.ensemble_file import PROBED, SHIPPED_FITS, fit_of_twin, read_fit
 
 LISTED = [
@@ -157,7 +158,7 @@ class Twin(Embeddings):
         return self.vector(text, "query")
 
 
-@pytest.mark.parametrize("preset", ["english", "multilingual"])
+@pytest.mark.parametrize("preset", [*PRESETS])
 @pytest.mark.parametrize("count", [8, len(LONG)])
 def test_a_model_that_comes_with_a_fit_has_it_under_any_name(preset, count):
     theirs = test_over.LangChain()

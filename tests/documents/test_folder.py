@@ -57,6 +57,22 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
         assert "include=['*'] (--include '*') reads them" in str(told[0].message)
 
 
+def test_groups_of_files_are_all_files_of_which_earlier_ones_are_not_kept(tmp_path):
+    names = [f"{number:02}.txt" for number in range(20)]
+    write(tmp_path, *names, "empty.txt", text=PROSE * 10)
+    write(tmp_path, "empty.txt", text="  ")
+    folder, groups = list_files(tmp_path), list[list[str]]()
+    for group in folder.groups(most=4 * len(PROSE * 10)):
+        texts = [section.text for document in folder.documents for section in document.sections]
+        assert sum(map(bool, texts)) <= len(group) <= 5
+        assert all(document.sections for document in group if document.source != "empty.txt")
+        groups.append([document.source for document in group])
+    assert [source for group in groups for source in group] == [*names, "empty.txt"]
+    assert len(groups) > 3
+    with pytest.warns(UserWarning, match="left out empty.txt, without a text"):
+        folder.tell_left_out()
+
+
 def test_what_sphinx_puts_beside_its_html_is_left_out_and_counted_once(tmp_path):
     elsewhere, site = tmp_path / "share", tmp_path / "site"
     pages = ("index.html", "3.11.html", "howto/b/index.html")

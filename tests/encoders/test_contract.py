@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from tests.encoders.vectors import save_vectors
 from tests.helpers import noise
 from uec_rag.encoders import (
     BlackBoxEncoder,
@@ -22,6 +23,8 @@ MAKE = {
     "of a folder": lambda at: SentenceTransformerEncoder(at("saved")("e5-tiny")),
     "black box": lambda at: BlackBoxEncoder(noise),
     "cached": lambda at: CachedEncoder(BlackBoxEncoder(noise), at("tmp_path"), revision="1"),
+    "token vectors": lambda at: load_encoder(save_vectors(at("tmp_path") / "vectors")),
+    "wordllama": lambda at: load_encoder("wordllama"),
     "pypi:bot-brain": lambda at: load_encoder("pypi:bot-brain"),
 }
 OF_MODELS = ["sentence transformer", "of a folder", "pypi:bot-brain"]  # they cut long texts
@@ -103,7 +106,7 @@ def test_what_is_longer_than_the_model_takes_is_cut_off(encoder):
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
 
 
-@every(["of a folder", "pypi:bot-brain"])
+@every(["of a folder", "token vectors", "wordllama", "pypi:bot-brain"])
 def test_the_spec_rebuilds_the_same_encoder(encoder, texts):
     again = load_encoder(encoder.spec)
     assert (again.name, again.revision) == (encoder.name, encoder.revision)

@@ -1,11 +1,12 @@
 """The fit that comes with the package: for the encoders it was made of, and for no others."""
 
+import os
 import warnings
 from dataclasses import replace
 
 import pytest
 
-from tests.helpers import index_of, pairs
+from tests.helpers import index_of, pairs, python
 from uec_rag import UEC
 from uec_rag.encoders import Lexical
 from uec_rag.encoders.lexical import RULES
@@ -53,7 +54,9 @@ def test_the_encoders_that_were_fitted_take_it_up(preset, known, unfitted):
 
 
 @pytest.mark.parametrize(
-    ("preset", "pairs"), [("english", "3,696"), ("multilingual", "2,000")], indirect=["preset"]
+    ("preset", "pairs"),
+    [("english", "3,696"), ("static", "3,696"), ("multilingual", "2,000")],
+    indirect=["preset"],
 )
 def test_its_report_says_what_it_was_fitted_on(preset, known, unfitted, pairs):
     report = shipped_fit(known, unfitted).report
@@ -101,6 +104,19 @@ def test_the_multilingual_preset_answers_questions_in_another_language():
     found = index.search(["Wann bekomme ich mein Geld zurück?", "密码忘了怎么办?"], k=1)
     assert [one.ids for one in found] == [["refunds"], ["password"]]
     assert [one.decision.unfamiliar for one in found] == ["", ""]
+
+
+def test_the_preset_of_token_vectors_needs_no_network_and_no_cache(tmp_path):
+    nowhere = "http://127.0.0.1:9"
+    own = {"HF_ENDPOINT": nowhere, "PIP_INDEX_URL": nowhere, "UEC_CACHE": str(tmp_path / "cache")}
+    code = (
+        "from uec_rag import UEC, Retriever; index = Retriever(UEC('static'))\n"
+        "index.add(['Refunds take 14 days.', 'Gift cards last three years.'], ['r', 'g'])\n"
+        "print(index.search(['How long does a refund take?'], k=1)[0].ids, index.uec.report.source)"
+    )
+    done = python(code, env=os.environ | own)
+    assert done.stdout.startswith("['r'] as it comes with uec-rag"), done.stderr
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.slow

@@ -105,7 +105,8 @@ def check_unicode(text: str, subject: str) -> None:
 
 def check_stored_text(text: str, subject: str) -> str:
     """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
-    check_unicode(text, subject)
+    if not text.isascii():
+        check_unicode(text, subject)
     if "\0" in text:
         raise ValueError(
             f"{subject} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "

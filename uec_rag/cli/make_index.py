@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
     from uec_rag.index import Retriever
     from uec_rag.stores.passage import Passage
+
+_DRAFT = "index"  # the folder of an index that is not complete, beside what was embedded for it
+_AT_ONCE = 5_000_000  # characters of files whose passages are in memory together
 
 Patterns = Annotated[list[str], typer.Option(metavar="PATTERN")]
 
@@ -75,8 +80,8 @@ def index(
     to
         Output folder. An existing index is overwritten.
     model
-        english (default), multilingual, or a model's hub name or folder, with words beside it;
-        repeatable.
+        english (default), multilingual, static (token vectors), or a model's hub name or folder,
+        with words beside it; repeatable.
     exclude
         Leave out such files, as a .gitignore does; repeatable.
     include
@@ -161,6 +166,7 @@ def _make(
     from uec_rag.index import Retriever
     from uec_rag.index.save import requires_tenant
     from uec_rag.index.updates import add_saved, list_made_with, record_options, replace_files
+    from uec_rag.stores import LocalStore
 
     is_saved_index = is_index(folder)
     is_closed = is_saved_index and requires_tenant(folder)
@@ -168,28 +174,49 @@ def _make(
     if is_saved_index:
         _check_made_with(folder, model, options)
     contents = Folder(folder) if is_saved_index else list_made_with(folder, options)
-    retriever = Retriever(ensemble := build_ensemble(model))
-    say(f"Reading {folder} ...")
+    ensemble, store = build_ensemble(model), None
+    if not is_saved_index:  # of which not all need be in memory
+        shutil.rmtree(draft := _unfinished(to) / _DRAFT, ignore_errors=True)
+        store = LocalStore(draft)
+    retriever = Retriever(_keeping(ensemble, to), store)
     if is_saved_index:
-        retriever.uec = _keeping(ensemble, to)
+        say(f"Reading {folder} ...")
         add_saved(retriever, folder, writer)
-    elif not any(document.sections for document in contents.read().documents):
-        files = list_first(contents.sources)
-        raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
-    if contents.documents:  # a saved index has none
-        retriever.uec = _keeping(ensemble, to)
-        say(f"Indexing {pluralize(len(contents.documents), 'file')} ...")
-    size = options.get("chunk_size", CHUNK_SIZE)
-    replace_files(retriever, contents.documents, size=size, prepare=writer)
+    else:
+        say(f"Indexing {pluralize(len(contents.sources), 'file')} of {folder} ...")
+        size, most = options.get("chunk_size", CHUNK_SIZE), _AT_ONCE if writer is None else inf
+        for documents in contents.groups(most=most):
+            replace_files(retriever, documents, size=size, prepare=writer, is_new=True)
+        if not any(document.sections for document in contents.documents):
+            retriever.close()
+            shutil.rmtree(_unfinished(to))
+            files = list_first(contents.sources)
+            raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
     if not ensemble.is_fitted:
         try:
             retriever.fit_from()
         except NoFit as error:
             note(f"the ensemble is not fitted, so that confidence is unreliable. {error}")
-    retriever.save(to)
+    retriever = _moved(retriever, to)
     record_options(to, {**options, "model": [*model]} if model else options)
     counts = {"passages": len(retriever.store), "files": len(contents.documents)}
     return retriever, contents, counts
+
+
+def _moved(retriever: Retriever, to: Path) -> Retriever:
+    """Save an index to a folder, where it stays; return it there."""
+    from uec_rag.index import Retriever
+
+    draft, is_new = retriever.folder, not is_index(to)
+    retriever.save(draft if draft is not None and is_new else to)
+    if draft is None:
+        return retriever
+    retriever.close()
+    if is_new:
+        with suppress(FileNotFoundError):
+            to.rmdir()  # it is empty
+        draft.rename(to)
+    return Retriever.load(to, retriever.uec)
 
 
 def _unfinished(to: Path) -> Path:
@@ -199,7 +226,7 @@ def _unfinished(to: Path) -> Path:
 
 def _keeping(ensemble: UEC, to: Path) -> UEC:
     """Return an ensemble that goes on with what was embedded for an index, and keeps more."""
-    if _unfinished(to).exists():
+    if any(_unfinished(to).glob("*.sqlite3")):
         say(f"Going on with what {_unfinished(to).name} has ...")
     return ensemble.with_cache(_unfinished(to))
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -404,7 +404,7 @@ def shift_prior(probability: FloatArray, learned: float, share: float) -> FloatA
 
 
 @cache
-def shipped_model(kind: Literal["fitted", "words", "multilingual", "unfitted"]) -> ConfidenceModel:
+def shipped_model(kind: str) -> ConfidenceModel:
     """Return the model that comes with the package.
 
     It was learned by `benchmarks/quality/shipped_confidence.py` on public collections of several
@@ -413,10 +413,10 @@ def shipped_model(kind: Literal["fitted", "words", "multilingual", "unfitted"]) 
 
     Parameters
     ----------
-    kind : {"fitted", "words", "multilingual", "unfitted"}
+    kind : {"fitted", "words", "multilingual", "static", "unfitted"}
         The model for the logits of a fitted ensemble of dense encoders ("fitted") or one with a
         lexical member ("words"), to be used at the ensemble's own temperature; that of the preset
-        "multilingual"; or the model for the standardised similarities of an unfitted ensemble
-        ("unfitted").
+        "multilingual" or "static"; or the model for the standardised similarities of an unfitted
+        ensemble ("unfitted").
     """
     return ConfidenceModel.restore(read_learned("uec_rag.confidence", "shipped.json")[kind])

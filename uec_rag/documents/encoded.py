@@ -8,6 +8,7 @@ from uec_rag.documents.document import Block, Heading
 
 _NAME = "piece of encoded data"
 _SHORTEST, _LEFT_OUT = 64, "\0"  # a character that no text has
+_LONG = 56  # characters without a blank
 _RUN = (
     r"(?<![\w+/-])(?=[\w+/-]{0,99}[a-z])(?=[\w+/-]{0,99}[A-Z])(?=[\w+/-]{0,99}[0-9])"
     r"(?:[A-Za-z0-9+/_-]|\\/){240,}+={0,2}|\b(?=[0-9A-Fa-f]{0,99}[A-Fa-f])[0-9A-Fa-f]{240,}+\b"
@@ -24,6 +25,9 @@ _ENCODED = re.compile(
     rf"|{_LINES}|{_RUN}|(?<![\d.]){_NUMBER}(?:,\s?{_NUMBER}){{127,}}+",
     re.MULTILINE,
 )
+# What all of these have: a long word of data, or numbers in a row. To look for it takes a tenth.
+_LONG_WORD = re.compile(r"data:|[A-Za-z0-9+/]{56}|[A-Za-z0-9+/_\\-]{240}")
+_NUMBERS = re.compile(rf"\.\d++(?:[Ee][+-]?\d++)?,\s?{_NUMBER},\s?{_NUMBER}")
 _DRAWING = re.compile(
     r"(?P<code>^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)|\Z))"
     r"|(?P<span>(?<!`)`++[^`\n]++`++)|<svg\b(?:(?!</?svg\b)[\s\S])*+</svg\s*>",
@@ -56,10 +60,18 @@ def without_encoded(text: str, left_out: Counter[str]) -> tuple[str, str]:
         says = " ".join(says.strip() for _, says in _SHOWN.findall(match[0]))
         return says.ljust(len(match[0]), _LEFT_OUT)
 
-    text, count = _ENCODED.subn(lambda match: _LEFT_OUT * len(match[0]), text)
+    count = 0
+    if _may_be_encoded(text):
+        text, count = _ENCODED.subn(lambda match: _LEFT_OUT * len(match[0]), text)
     text = _DRAWING.sub(shown, text) if "<svg" in text else text
     left_out[_NAME] += count
     return text.replace(_LEFT_OUT, ""), text.replace(_LEFT_OUT, " ")
+
+
+def _may_be_encoded(text: str) -> bool:
+    long = [word for word in text.split() if len(word) >= _LONG]
+    has_long = "-----BEGIN" in text or any(map(_LONG_WORD.search, long))
+    return has_long or ("," in text and _NUMBERS.search(text) is not None)
 
 
 def clean(block: Block, left_out: Counter[str]) -> Block:

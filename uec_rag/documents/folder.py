@@ -1,18 +1,21 @@
 """Reading of all supported files in a folder."""
 
+import gc
 import hashlib
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -25,7 +28,7 @@ from uec_rag.base.errors import NotRegularError, missing_extra, warn
 from uec_rag.base.files import is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.text import in_nfc
-from uec_rag.documents.document import Document, cut
+from uec_rag.documents.document import Document, Section, cut
 from uec_rag.documents.plain_text import plain
 from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content
 
@@ -46,6 +49,8 @@ from uec_rag.documents.folder import serve
 serve()
 """
 _SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
+_MADE = 100_000  # objects between two searches for garbage, of which parsers leave little
+_AHEAD = 8  # files whose names are told ahead
 _SEEN = 2**24  # bytes of a file that are looked at to see whether it is of a kind that is read
 _NAMED = 3  # files that a message names
 _TOLD = 20  # files of which it is told line by line what of them was left out
@@ -142,16 +147,38 @@ class Folder:
 
         Raises ImportError if the library for the format of one of them is missing.
         """
+        for _ in self.groups(only, seconds=seconds):
+            pass
+        return self
+
+    def groups(
+        self,
+        only: Collection[str] | None = None,
+        *,
+        most: float = math.inf,
+        seconds: float = 60.0,
+    ) -> Iterator[list[Document]]:
+        """Read the files as `read` does, and yield documents of so many characters together.
+
+        Those before the last ones are not kept in memory: `documents` has them without their texts.
+        """
         sources = [source for source in self.sources if only is None or source in only]
-        process = _Process(self.root, seconds)
+        process, begin, size = _Process(self.root, seconds), len(self.documents), 0
         try:
             with progress_bar("Reading files", len(sources)) as bar:
-                for source in sources:
-                    self._take(source, process.read(source))
+                for source, outcome in process.outcomes(sources):
+                    if size > most:
+                        yield self.documents[begin:]
+                        self.documents[begin:] = map(_without_text, self.documents[begin:])
+                        begin, size = len(self.documents), 0
+                    before = len(self.documents)
+                    self._take(source, outcome)
+                    parts = (part for one in self.documents[before:] for part in one.sections)
+                    size += sum(len(part.text) for part in parts)
                     bar.update()
+                yield self.documents[begin:]
         finally:
             process.end()
-        return self
 
     def tell_left_out(self) -> None:
         """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
@@ -190,6 +217,11 @@ class Folder:
     def _leave_out(self, source: str, reason: str) -> None:
         self.unreadable[source] = reason
         warn(visible(f"left out {source}, which {reason}"))
+
+
+def _without_text(document: Document) -> Document:
+    """Return a document of which nothing is known but whether it has a text."""
+    return replace(document, sections=(Section((), ""),) * bool(document.sections), metadata={})
 
 
 def read_folder(
@@ -372,30 +404,58 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
 
 
 class _Process:
-    """A process that reads a folder's files, each within some seconds; the first one starts it."""
+    """A process that reads a folder's files, each within some seconds; the first one starts it.
+
+    It is told a few names ahead, so that neither waits for the other at each file.
+    """
 
     def __init__(self, root: Path, seconds: float) -> None:
         self._root, self._seconds = root, seconds
         self._process: subprocess.Popen[bytes] | None = None
+        self._deadline, self._ended = math.inf, threading.Event()
 
-    def read(self, source: str) -> _Outcome:
+    def outcomes(self, sources: Iterable[str]) -> Iterator[tuple[str, _Outcome]]:
+        """Yield each file with the outcome of reading it."""
+        names, told = iter(sources), deque[str]()
+        limit = _SLOWEST * self._seconds
+        clock = threading.Thread(target=self._watch, args=(min(1.0, limit / 4),), daemon=True)
+        clock.start()
+        while True:
+            self._tell(ahead := [*islice(names, _AHEAD - len(told))])
+            told += ahead
+            if not told:
+                return
+            self._deadline = time.monotonic() + limit
+            line = self._process.stdout.readline()  # type: ignore[union-attr]
+            self._deadline = math.inf
+            source = told.popleft()
+            if line.endswith(b"\n"):
+                yield source, _OUTCOMES.decode(line)
+                continue
+            self._stop()
+            why = f"its reader crashed or took longer than {self._seconds:g} seconds"
+            yield source, _Outcome(error=f"cannot be read: {why}")
+            self._tell(told)
+
+    def _tell(self, sources: Collection[str]) -> None:
+        if not sources:
+            return
         process = self._process = self._process or _start(self._root, self._seconds)
         assert process.stdin is not None
-        assert process.stdout is not None
-        clock = threading.Timer(_SLOWEST * self._seconds, process.kill)
-        clock.start()
         with suppress(BrokenPipeError):
-            process.stdin.write(msgspec.json.encode(source) + b"\n")
+            process.stdin.write(b"".join(msgspec.json.encode(name) + b"\n" for name in sources))
             process.stdin.flush()
-        line = process.stdout.readline()
-        clock.cancel()
-        if line.endswith(b"\n"):
-            return _OUTCOMES.decode(line)
-        self.end()
-        why = f"its reader crashed or took longer than {self._seconds:g} seconds"
-        return _Outcome(error=f"cannot be read: {why}")
+
+    def _watch(self, step: float) -> None:
+        while not self._ended.wait(step):
+            if time.monotonic() > self._deadline and self._process is not None:
+                self._process.kill()
 
     def end(self) -> None:
+        self._ended.set()
+        self._stop()
+
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -421,6 +481,7 @@ def serve() -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     sys.setrecursionlimit(_DEEPEST)
+    gc.set_threshold(_MADE)
     warnings.simplefilter("ignore")
     for line in sys.stdin.buffer:
         # A signal that ends the process after so many seconds of work, however busy others are.

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
+from functools import cache
 from html import unescape
 from importlib.util import find_spec
 from itertools import takewhile
@@ -45,6 +46,7 @@ _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _CHUNK = re.compile(r"^([ \t]*+(?:`{3,}+|~{3,}+))\{(\w+)[^{}\n]*\}", re.MULTILINE)
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
+_MARKED = re.compile(r"[<{&:\]`]")  # with one of these, all that is not shown as it is
 _SUPERSCRIPT = re.compile(r"(?<=(.))<sup>([^<>]{1,40})</sup>")
 # Attributes as HTML, components and templates have them, unlike "x <li {S}> y".
 _OF_TAG = (
@@ -80,14 +82,15 @@ def read_markdown(text: str) -> Content:
     values, text = _split_front_matter(text)
     text = with_notes_below(with_definitions(without_myst(text)))
     lines = _without_block_markers(text.split("\n"))
-    tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
+    env: dict[str, Any] = {}  # the links that are defined
+    tokens = _parser(is_inline=False).parse("\n".join(lines), env)
     texts = [*lines]
     for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
             texts[slice(*token.map)] = map(_shown_line, block.split("\n"))
-    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, texts)]
+    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, texts, env)]
     title = " ".join(first_value({"title": values.pop("title", None)}, ["title"]).split())
     return Content([Page(blocks)], title, values)
 
@@ -97,7 +100,16 @@ def read_quarto(text: str) -> Content:
     return read_markdown(_CHUNK.sub(r"\1\2", text))
 
 
-def _blocks(tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
+@cache
+def _parser(*, is_inline: bool) -> MarkdownIt:
+    """Return a parser of blocks; what is in lines, half of the work, matters in headings alone."""
+    parser = MarkdownIt().enable(["strikethrough", "table"])
+    return parser if is_inline else parser.disable("inline")
+
+
+def _blocks(
+    tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str], env: dict[str, Any]
+) -> Iterator[Block]:
     """Yield headings, tables and the lines between them."""
     start = 0
     for position, token in enumerate(tokens):
@@ -106,7 +118,9 @@ def _blocks(tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str])
         line, end = token.map
         blocks: Sequence[Block]
         if token.type == "heading_open":
-            blocks = [Heading(_plain_heading(tokens[position + 1]), int(token.tag[1:]))]
+            blocks = [
+                Heading(_plain_heading(tokens[position + 1].content, env), int(token.tag[1:]))
+            ]
         elif token.type == "table_open":
             table = table_of(_grid(tokens[position:]), header=1)
             blocks = [table] if table else []
@@ -160,6 +174,8 @@ def _last_of_table(lines: Sequence[str], start: int) -> int | None:
 
 def _shown_line(line: str) -> str:
     """Return what of a line of Markdown is shown: code as it is, the rest without markup."""
+    if not _MARKED.search(line):
+        return line
     if alone := _TEMPLATE_TAG.fullmatch(line.strip()):
         return _show(alone).strip()
     parts = _CODE_SPAN.split(line)
@@ -255,9 +271,10 @@ def _without_comments(block: str) -> str:
     return _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), closed + end) + tail
 
 
-def _plain_heading(inline: Token) -> str:
+def _plain_heading(line: str, env: dict[str, Any]) -> str:
     """Return the text of a heading, without markup and attributes such as "{#id .class}"."""
     parts = list[str]()
+    [inline] = _parser(is_inline=True).parseInline(line, env)
     for part in inline.children or ():
         if part.type == "text":
             parts.append(_TEMPLATE_TAG.sub(_show, part.content))

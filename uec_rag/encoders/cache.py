@@ -30,6 +30,7 @@ from uec_rag.encoders.base import (
     pieces_of,
     prepare_texts,
 )
+from uec_rag.encoders.token_vectors import TokenVectors
 
 if TYPE_CHECKING:
     from uec_rag.encoders.loading import EncoderLike
@@ -252,5 +253,5 @@ def _read(path: Path, keys: Sequence[bytes]) -> dict[bytes, _Row]:
 
 def cached(encoder: Encoder, folder: Path | None = None) -> Encoder:
     """Return an encoder with a cache; itself if it needs none."""
-    is_fast = isinstance(encoder, CachedEncoder | TermEncoder | SilentEncoder)
+    is_fast = isinstance(encoder, CachedEncoder | TermEncoder | SilentEncoder | TokenVectors)
     return encoder if is_fast else CachedEncoder(encoder, folder)

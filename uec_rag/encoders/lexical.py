@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import unicodedata
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -72,6 +73,7 @@ _LONGEST = 128  # characters of a word; longer ones are data, without a stem or 
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
 _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
+_JOINED = re.compile(r"[./](?<=\w.)\w", re.ASCII)  # what an identifier has; it costs a tenth
 _STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 # What is often omitted: Arabic diacritics, Hebrew points, nuktas and joiners of Indic scripts.
@@ -125,7 +127,8 @@ def _keys_of_text(text: str, words: Sequence[str], ngrams: bool) -> NDArray[np.u
     keys: list[int] = []
     for word in words:
         keys += (_keys_of if len(word) <= _LONGEST else _keys_of.__wrapped__)(word, ngrams)
-    return np.array([*keys, *map(term_key, _identifiers(text))], dtype=np.uint64)
+    keys += map(term_key, _identifiers(text))
+    return np.frombuffer(array("Q", keys), dtype=np.uint64)  # NumPy reads integers more slowly
 
 
 def words_by_key(words: Iterable[str]) -> dict[int, str]:
@@ -138,13 +141,16 @@ def words_by_key(words: Iterable[str]) -> dict[int, str]:
 
 def is_foreign(text: str, words: Sequence[str]) -> bool:
     """Return whether the words of a text, but of its addresses, are not of English."""
-    if "@" in text or "/" in text:
-        # An expression over the whole text would take as long as all else.
-        parts = (part for part in text.split() if "/" in part or "@" in part or "www." in part)
-        if any(map(ADDRESS.search, parts)):
-            words = written_words(ADDRESS.sub(" ", text))
     lowered = [*map(str.lower, words)]
-    return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH_WORDS.__contains__, lowered))
+    foreign = sum(map(FOREIGN.__contains__, lowered))
+    english = sum(map(ENGLISH_WORDS.__contains__, lowered)) if foreign else 0
+    if foreign and ("@" in text or "/" in text):
+        # An expression over the whole text would take as long as all else.
+        parts = [part for part in text.split() if "/" in part or "@" in part or "www." in part]
+        is_open = foreign > english - len(split_words(" ".join(parts)))  # else nothing changes
+        if is_open and any(map(ADDRESS.search, parts)):
+            return is_foreign("", written_words(ADDRESS.sub(" ", text)))
+    return foreign > english
 
 
 @lru_cache(_CACHED_WORDS)
@@ -197,7 +203,8 @@ def stem_of(word: str, language: str = "en") -> str:
 
 
 def _identifiers(text: str) -> list[str]:
-    return [f"~{name.casefold()}" for name in _IDENTIFIER.findall(text)]
+    names = _IDENTIFIER.findall(text) if _JOINED.search(text) else ()
+    return [f"~{name.casefold()}" for name in names]
 
 
 @lru_cache(_CACHED_LABELS)

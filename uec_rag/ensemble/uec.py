@@ -52,12 +52,13 @@ class UEC:
 
     Parameters
     ----------
-    encoders : {"english", "multilingual"} or sequence, optional
-        A preset, which comes with a fit that `fit` replaces: "english" (the default), or
-        "multilingual" for about a hundred languages. Or a list of encoders, each a hub name, a
-        folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex embedding, or a
-        callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). If a list or fit options
-        are given, the ensemble is unfitted until `fit` is called.
+    encoders : {"english", "multilingual", "static"} or sequence, optional
+        A preset, which comes with a fit that `fit` replaces: "english" (the default),
+        "multilingual" for about a hundred languages, or "static" for token vectors, without a model
+        to download or to run. Or a list of encoders, each a hub name, a folder, "pypi:NAME", a
+        SentenceTransformer, a LangChain or LlamaIndex embedding, or a callable(list[str]) -> (n, d)
+        array; or "bm25" (direct sum only). If a list or fit options are given, the ensemble is
+        unfitted until `fit` is called.
     coefficients : {"adaptive", "trace", "uniform"}, sequence or mapping, optional
         How to weight each encoder for a query (in the shared space, for every text). The default is
         "adaptive" in the direct sum and "trace" in the shared space, where encoders have no

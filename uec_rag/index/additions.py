@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from operator import attrgetter
@@ -56,8 +56,13 @@ def encode_additions(
         As `Store.add` takes them.
     """
     see = text_of or attrgetter("headed")
-    words = [with_questions(p.metadata, see(p)) if text_of else p.counted for p in passages]
-    keys, twins, stored = _stored(uec, store, passages, see)
+    heads = [*map(see, passages)]
+    words = [
+        with_questions(p.metadata, head) if text_of else p.counted_below(head)
+        for p, head in zip(passages, heads, strict=True)
+    ]
+    keys = [(head, *p.seen_beside) for p, head in zip(passages, heads, strict=True)]
+    twins, stored = _stored(uec, store, passages, {*keys}, see)
     misses = [at for at, key in enumerate(keys) if key not in twins]
     hits = [at for at, key in enumerate(keys) if key in twins]
     parts, sketches = list[list[Encoded]](), list[bytes]()
@@ -106,26 +111,29 @@ def _encode(
 
 
 def _stored(
-    uec: UEC, store: Searched, passages: Sequence[Passage], see: Callable[[Passage], str]
-) -> tuple[list[Key], dict[Key, tuple[int, bytes]], list[Encoded]]:
-    """Return what models see of passages; which of it a store has, its rows and sketches."""
-    keys = [(see(passage), *passage.seen_beside) for passage in passages]
+    uec: UEC,
+    store: Searched,
+    passages: Sequence[Passage],
+    different: Set[Key],
+    see: Callable[[Passage], str],
+) -> tuple[dict[Key, tuple[int, bytes]], list[Encoded]]:
+    """Return which of what models see of passages a store has, its rows and sketches."""
     if all(isinstance(encoder, TermEncoder) for encoder in uec.encoders):
-        return keys, {}, []
-    view, different = store.snapshot(), {*keys}
+        return {}, []
+    view = store.snapshot()
     twins = {
         key: twin
         for twin in view.twins(passages)
         if (key := (see(twin), *twin.seen_beside)) in different
     }
     if not twins:
-        return keys, {}, []
+        return {}, []
     try:
         vectors = view.vectors([twin.id for twin in twins.values()])
     except KeyError:  # in a store elsewhere, it was deleted meanwhile
-        return keys, {}, []
+        return {}, []
     rows = {key: (row, twin.sketch) for row, (key, twin) in enumerate(twins.items())}
-    return keys, rows, vectors
+    return rows, vectors
 
 
 def remembering(uec: UEC) -> UEC:

@@ -444,7 +444,8 @@ class Retriever:
             self._written.bind(fingerprint_of_encoders(self.uec.encoders, self.uec.fitted))
             self._written.add([without_findings(passage) for passage in passages], encodings)
         if (begun := self._begun) is not None:
-            begun[2].difference_update(passage.searched for passage in passages)
+            if begun[2]:
+                begun[2].difference_update(passage.searched for passage in passages)
             self._begun = begun if begun[2] else None
         return [passage.id for passage in passages]
 

@@ -98,6 +98,7 @@ def replace_files(
     *,
     size: int = CHUNK_SIZE,
     prepare: Prepare | None = None,
+    is_new: bool = False,
 ) -> int:
     """Replace an index's passages of files by those of documents; return the number of the latter.
 
@@ -113,10 +114,13 @@ def replace_files(
         Maximum length of a passage, as in `passages_of`.
     prepare : callable(passages), optional
         Adds to the metadata of passages before they are encoded, such as questions.
+    is_new : bool
+        Whether the index has no passages of these files, so that none are looked for.
     """
     documents = list(documents)
     sources = {document.source for document in documents} | {*removals}
-    before = [passage for passage in retriever.store.passages() if file_of(passage) in sources]
+    stored = () if is_new else retriever.store.passages()
+    before = [passage for passage in stored if file_of(passage) in sources]
     drafts = [*with_ids_of(before, passages_of(documents, size=size))]
     add_file_metadata(drafts, documents)
     if prepare is not None:

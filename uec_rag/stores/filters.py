@@ -296,14 +296,16 @@ def key_of(condition: Condition) -> Hashable | None:
         case HasId(ids):
             return "$id", ids
         case Join(kind, conditions):
-            keys = {*map(key_of, conditions)}
-            if None in keys:
+            forms = {*map(key_of, conditions)}
+            if None in forms:
                 return None
             if kind == "not":
-                return kind, frozenset(keys)
-            inner = {key for key in keys if isinstance(key, tuple) and key[0] == kind}
-            parts = frozenset(keys - inner).union(*(key[1] for key in inner))  # type: ignore[index]
-            return next(iter(parts)) if len(parts) == 1 else (kind, parts)
+                return kind, frozenset(forms)
+            parts = set[Hashable]()
+            for form in forms:
+                is_alike = isinstance(form, tuple) and form[0] == kind
+                parts |= cast(tuple[str, frozenset[Hashable]], form)[1] if is_alike else {form}
+            return next(iter(parts)) if len(parts) == 1 else (kind, frozenset(parts))
     return None
 
 
@@ -401,7 +403,7 @@ def all_of(*filters: Filter | Everyone | None) -> Filter | None:
         if filter is None or filter is EVERYONE:
             continue
         is_joined = isinstance(filter, Mapping) and filter.keys() == {"$and"}
-        parts += filter["$and"] if is_joined else [filter]  # type: ignore[index, list-item]
+        parts += filter["$and"] if is_joined else [filter]  # type: ignore[index]
     if len(parts) > 1:
         by_form = dict[object, Filter]()
         for part in parts:

@@ -197,5 +197,7 @@ def _value(value: object, subject: str, depth: int) -> Any:  # noqa: ANN401
                 f"{subject}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
             )
         name = check_stored_text(key, f"{subject}, a key")
-        out[name] = _value(item, f"{subject}[{name!r:.60}]", depth + 1)
+        # The path is written where it may be needed, since to write it takes longer than to check.
+        is_kept = type(item) is str and item.isascii() and "\0" not in item
+        out[name] = item if is_kept else _value(item, f"{subject}[{name!r:.60}]", depth + 1)
     return out

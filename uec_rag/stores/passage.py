@@ -87,7 +87,12 @@ class Passage:
     @property
     def counted(self) -> str:
         """The text whose words are counted: `searched`, with the path or the URL of its source."""
-        return f"{self.searched}\n\n{first_value(self.metadata, SOURCE_KEYS)}"
+        return self.counted_below(self.headed)
+
+    def counted_below(self, headed: str) -> str:
+        """Return `counted`, given `headed`."""
+        searched = with_questions(self.metadata, headed)
+        return f"{searched}\n\n{first_value(self.metadata, SOURCE_KEYS)}"
 
 
 def with_questions(metadata: Mapping[str, Any], text: str) -> str:
