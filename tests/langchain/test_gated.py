@@ -91,6 +91,23 @@ def test_a_node_takes_the_turns_from_the_graphs_messages(gate):
     assert node.invoke({"messages": messages})["decision"] == "answer"
 
 
+BLOCKS = [{"type": "text", "text": "I am at the door."}, {"type": "text", "text": ASKED}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "question"),
+    [
+        (ASKED, ASKED),
+        ([("user", ASKED)], ASKED),
+        ([{"role": "user", "content": ASKED}], ASKED),
+        ([HumanMessage(BLOCKS)], f"I am at the door.\n{ASKED}"),
+    ],
+)
+def test_a_node_takes_messages_in_all_forms(gate, messages, question):
+    found = retrieval_node(gate).invoke({"messages": messages})
+    assert (found["question"], found["decision"]) == (question, "answer")
+
+
 def test_a_reading_in_a_state_restricts_one_search(gate):
     state = {"question": VAGUE, "within": ["rsync"]}
     found = retrieval_node(gate).invoke(state)

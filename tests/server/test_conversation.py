@@ -41,7 +41,11 @@ def call(folder):
     return lambda tool, **arguments: asyncio.run(server.call_tool(tool, arguments))
 
 
-@pytest.mark.parametrize("history", [BEFORE, MESSAGES])
+IN_PARTS = [{"role": r, "parts": [{"type": "text", "text": text}]} for r, text in SAID.items()]
+AS_TEXT = [{"role": role, "content": "", "text": text} for role, text in SAID.items()]
+
+
+@pytest.mark.parametrize("history", [BEFORE, MESSAGES, IN_PARTS, AS_TEXT])
 def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_index, history):
     turns = BEFORE if history is BEFORE else [*BEFORE, Turn("assistant", "The caretaker.")]
     [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[turns])

@@ -30,6 +30,10 @@ def nested(depth):
     return found
 
 
+def test_a_slash_behind_a_path_sends_nobody_elsewhere(client):
+    assert client.post("/ask/", json=PARKING, follow_redirects=False).status_code == 404
+
+
 def test_an_answer_is_what_the_python_api_gives(client, index):
     [result] = Retriever.load(index).search([PARKING["question"]], 3)
     asked = client.post("/ask", json=PARKING).json()

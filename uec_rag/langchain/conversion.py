@@ -302,7 +302,7 @@ def turns_before(question: str, messages: object) -> Sequence[BaseMessage]:
         )
     lines = convert_to_messages(messages)
     positions = [at for at, message in enumerate(lines) if isinstance(message, HumanMessage)]
-    is_last = bool(positions) and lines[positions[-1]].text == question
+    is_last = bool(positions) and text_of(lines[positions[-1]]) == question
     return lines[: positions[-1]] if is_last else lines
 
 
@@ -322,7 +322,21 @@ def turns(history: object) -> list[str | Turn]:
         )
     plain = [(turn.speaker, turn.text) if isinstance(turn, Turn) else turn for turn in history]
     messages = convert_to_messages(plain)
-    return turns_of((_speaker(message), message.text) for message in messages)
+    return turns_of((_speaker(message), text_of(message)) for message in messages)
+
+
+def text_of(message: BaseMessage) -> str:
+    """Return the text of a message, each block of it on a line of its own.
+
+    Examples
+    --------
+    >>> text_of(HumanMessage(["I am here.", {"type": "text", "text": "How long?"}]))
+    'I am here.\\nHow long?'
+    """
+    if isinstance(message.content, str):
+        return message.content
+    blocks = [{"text": block} if isinstance(block, str) else block for block in message.content]
+    return "\n".join(block["text"] for block in blocks if block.get("type", "text") == "text")
 
 
 def _speaker(message: BaseMessage) -> str:

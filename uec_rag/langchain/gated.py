@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NotRequired, Unpack, cast
 
 from langchain_core.documents import Document
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import (
     Runnable,
     RunnableConfig,
@@ -43,6 +43,7 @@ from uec_rag.langchain.conversion import (
     check_named,
     check_options,
     plain_document,
+    text_of,
     turns,
 )
 from uec_rag.retrieval.results import read_by_model, tell
@@ -529,11 +530,13 @@ def _values_of(state: Any) -> Mapping[str, Any]:  # noqa: ANN401
     return state if isinstance(state, Mapping) else dict(state)
 
 
-def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, str, Sequence[AnyMessage]]:
+def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, str, Sequence[BaseMessage]]:
     """Return the question, the newest human message by its id or text, and those before it."""
-    question, messages = state.get("question"), state.get("messages") or []
+    question, given = state.get("question"), state.get("messages") or []
+    is_single = isinstance(given, str | Mapping | BaseMessage | tuple)
+    messages = convert_to_messages([given] if is_single else given)
     positions = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    texts = [messages[at].text for at in positions]
+    texts = [text_of(messages[at]) for at in positions]
     newest = str(messages[positions[-1]].id or texts[-1]) if positions else ""
     # A checkpointer keeps an earlier turn's question, which is asked again if a reading is chosen.
     is_known = state.get("decision") and state.get("within") is None

@@ -106,6 +106,7 @@ def create_app(
         summary="Search documents and decide whether to answer, clarify or abstain.",
         docs_url=None,  # FastAPI's page loads scripts from a CDN; ours works offline
         redoc_url=None,
+        redirect_slashes=False,  # which would lose the prefix and the scheme of a proxy
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from uec_rag.base.checks import parse_json
 from uec_rag.questions.answers import Turn
@@ -43,10 +43,23 @@ def as_list(value: object) -> object:
 
 
 class Message(BaseModel, strict=True):
-    """A message in the format of OpenAI's API, with a content of text, parts or null."""
+    """A message in the format of OpenAI's API, with a content of text, parts or null.
+
+    What others write as its `text` or its `parts` is its content, too.
+    """
 
     role: Literal["user", "assistant", "system", "developer", "tool", "function"]
     content: Annotated[str, BeforeValidator(_text_of)] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_content(cls, message: object) -> object:
+        if not isinstance(message, dict):
+            return message
+        given = [message[name] for name in ("content", "parts", "text") if name in message]
+        if not given and message.get("role") == "user":
+            raise ValueError("expected the `content` of a user's message")
+        return message | {"content": next(filter(None, given), None)}
 
 
 HISTORY = (
