@@ -381,7 +381,7 @@ def tenant_in(filter: Filter | None) -> Filter | None:
     """Return the part of a joined filter that is of a tenant."""
     if not isinstance(filter, Mapping):
         return None
-    parts = filter["$and"] if filter.keys() == {"$and"} else [filter]
+    parts = filter["$and"] if [*filter] == ["$and"] else [filter]
     return all_of(*(p for p in parts if isinstance(p, Mapping) and p.keys() == {_TENANT}))
 
 
