@@ -24,16 +24,16 @@ from uec_rag.langchain import UECRetriever
 
 HOME = Path(uec_rag.__file__).parent
 REACHED = {
-    "lines of uec_rag": 28_907,
-    "files of uec_rag": 176,
-    "lines of tests": 30_470,
+    "lines of uec_rag": 29_082,
+    "files of uec_rag": 178,
+    "lines of tests": 30_485,
     "lines of benchmarks": 9_533,
     "words of docs": 13_500,
-    "files of a question": 47,
-    "functions of a question": 377,
+    "files of a question": 48,
+    "functions of a question": 379,
     "depth of a question": 18,
-    "files of an addition": 30,
-    "functions of an addition": 166,
+    "files of an addition": 31,
+    "functions of an addition": 167,
 }
 TEXTS = [
     "Refunds are paid within 14 days of the return reaching our warehouse.",

@@ -93,8 +93,8 @@ def test_a_mark_of_a_list_makes_no_name_of_the_word_behind_it(shop, mark):
 @pytest.mark.parametrize("mark", ["[0] ", "[1] ", "(1) ", "(2) "])
 def test_a_string_is_what_its_user_wrote_whatever_it_begins_with(shop, mark):
     marked, before = f"{mark}Who pays for repairs?", "When is lunch?"
-    assert Query.parse(marked, [before]).text == marked
-    assert Query.parse("And when?", [before, marked]).turns == [before, marked]
+    assert Query.parse(marked, [before]).said == marked  # a bracket is no part of what asks
+    assert Query.parse("And when?", [before, marked]).history == [before, marked]
     alone, later = shop.search([marked] * 2, history=[[], [before]])
     assert later.ids[0] == alone.ids[0] == shop.search(["Who pays for repairs?"])[0].ids[0]
 

@@ -82,7 +82,7 @@ def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, que
         # Of an ambiguous question, a passage of each reading is among the hits.
         told = [one.underspecified for one in ranking.decisions]
         clear = [row for row, unsaid in enumerate(told) if unsaid < CLARIFY_FROM]
-        assert len(clear) > len(queries) / 2
+        assert len(clear) > len(queries) / 4
         assert [ranking.ids[row] for row in clear] == [
             [f"p{i}" for i in row] for row in order[clear, :5]
         ]

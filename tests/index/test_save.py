@@ -183,11 +183,11 @@ def test_until_a_transaction_is_on_disk_the_ensemble_of_before_it_is_there(small
 def test_a_saved_snapshot_has_labels_and_how_it_was_made(small, path, tmp_path):
     small.save(path)
     small.label("Which one?", ["p1"])
-    small._kept.settings.home.change_settings({MADE_WITH: {"chunk_size": 300}})
+    small._core.settings.home.change_settings({MADE_WITH: {"chunk_size": 300}})
     small.snapshot().save(tmp_path / "copy")
     loaded = load_index(tmp_path / "copy", small.uec)
     assert loaded.labels == {"Which one?": {"p1"}}
-    assert loaded._kept.settings.home.settings[MADE_WITH] == {"chunk_size": 300}
+    assert loaded._core.settings.home.settings[MADE_WITH] == {"chunk_size": 300}
 
 
 def test_an_index_that_cannot_be_written_over_stays_whole(small, full, path, monkeypatch):

@@ -105,7 +105,7 @@ def _repeats(node: Node) -> bool:
         return False
     texts = [text for text in texts if "?" not in text] or texts
     metadatas = (outline.metadatas[row] for row in rows if outline.metadatas)
-    are_told = len({json.dumps(known, default=repr) for known in metadatas}) > 1
+    are_told = len({json.dumps(values, default=repr) for values in metadatas}) > 1
     bags, values = [*map(stems, texts)], [*zip(*map(_NUMBER.findall, texts), strict=False)]
     is_one_value = sum(len({*column}) > 1 for column in values) == 1
     are_alike = (

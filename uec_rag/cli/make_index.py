@@ -184,8 +184,8 @@ def _make(
         add_saved(retriever, folder, writer)
     else:
         say(f"Indexing {pluralize(len(contents.sources), 'file')} of {folder} ...")
-        size, most = options.get("chunk_size", CHUNK_SIZE), _AT_ONCE if writer is None else inf
-        for documents in contents.groups(most=most):
+        size, group = options.get("chunk_size", CHUNK_SIZE), _AT_ONCE if writer is None else inf
+        for documents in contents.groups(most=group):
             replace_files(retriever, documents, size=size, prepare=writer, is_new=True)
         if not any(document.sections for document in contents.documents):
             retriever.close()

@@ -173,7 +173,9 @@ class Folder:
                         begin, size = len(self.documents), 0
                     before = len(self.documents)
                     self._take(source, outcome)
-                    parts = (part for one in self.documents[before:] for part in one.sections)
+                    parts = (
+                        part for document in self.documents[before:] for part in document.sections
+                    )
                     size += sum(len(part.text) for part in parts)
                     bar.update()
                 yield self.documents[begin:]
@@ -416,26 +418,26 @@ class _Process:
 
     def outcomes(self, sources: Iterable[str]) -> Iterator[tuple[str, _Outcome]]:
         """Yield each file with the outcome of reading it."""
-        names, told = iter(sources), deque[str]()
+        names, pending = iter(sources), deque[str]()
         limit = _SLOWEST * self._seconds
         clock = threading.Thread(target=self._watch, args=(min(1.0, limit / 4),), daemon=True)
         clock.start()
         while True:
-            self._tell(ahead := [*islice(names, _AHEAD - len(told))])
-            told += ahead
-            if not told:
+            self._tell(ahead := [*islice(names, _AHEAD - len(pending))])
+            pending += ahead
+            if not pending:
                 return
             self._deadline = time.monotonic() + limit
             line = self._process.stdout.readline()  # type: ignore[union-attr]
             self._deadline = math.inf
-            source = told.popleft()
+            source = pending.popleft()
             if line.endswith(b"\n"):
                 yield source, _OUTCOMES.decode(line)
                 continue
             self._stop()
             why = f"its reader crashed or took longer than {self._seconds:g} seconds"
             yield source, _Outcome(error=f"cannot be read: {why}")
-            self._tell(told)
+            self._tell(pending)
 
     def _tell(self, sources: Collection[str]) -> None:
         if not sources:

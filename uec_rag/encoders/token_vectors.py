@@ -93,7 +93,7 @@ class TokenVectors(IdentityHead):
         self._cut, self._piecewise = _cut_of(settings), self.tokenizer
         if self._cut is not None:  # what the normalizer does to a whole text was done before
             self._piecewise = Tokenizer.from_str(json.dumps(settings | {"normalizer": None}))
-        self._known = dict[str, list[int]]()
+        self._tokens_by_piece = dict[str, list[int]]()
 
     @cached_property
     def _neutral(self) -> Float32Array:
@@ -127,32 +127,32 @@ class TokenVectors(IdentityHead):
     def _tokens_of(self, text: str) -> list[int]:
         if self._cut is None:
             return self._encoded(text)
-        known, tokens = self._known, list[int]()
+        by_piece, tokens = self._tokens_by_piece, list[int]()
         for piece in self._cut(text):
-            ids = known.get(piece)
+            ids = by_piece.get(piece)
             if ids is None:
                 ids = self._encoded(piece)
                 if len(piece) <= _LONGEST:
-                    known[piece] = ids
+                    by_piece[piece] = ids
             tokens += ids
-        if len(known) > _REMEMBERED:
-            self._known = {}
+        if len(by_piece) > _REMEMBERED:
+            self._tokens_by_piece = {}
         return tokens
 
     def _encoded(self, piece: str) -> list[int]:
         ids: list[int] = self._piecewise.encode(piece, add_special_tokens=False).ids
-        return ids if self._unknown is None else [one for one in ids if one != self._unknown]
+        return ids if self._unknown is None else [token for token in ids if token != self._unknown]
 
 
 def _files_of(folder: Path) -> tuple[Path, Path]:
     """Return the files of matrix and tokenizer; OSError if one is not there."""
-    found = []
+    paths = []
     for name, pattern in ((MATRIX, "*.safetensors"), (TOKENIZER, "*_tokenizer_config.json")):
         files = [folder / name] if (folder / name).is_file() else [*folder.glob(pattern)]
         if len(files) != 1:
             raise FileNotFoundError(f"folder: expected {name} in {str(folder)!r}, found none.")
-        found += files
-    return found[0], found[1]
+        paths += files
+    return paths[0], paths[1]
 
 
 def _read(content: bytes, path: str) -> Float32Array:
@@ -185,7 +185,7 @@ def _cut_of(settings: dict[str, Any]) -> Cut | None:
     if (
         settings["model"]["type"] != "BPE"
         or settings["pre_tokenizer"] is not None
-        or [(each["type"], each.get("pattern")) for each in normalizers] != marks
+        or [(normalizer["type"], normalizer.get("pattern")) for normalizer in normalizers] != marks
         or any(_BLANK in token.lstrip(_BLANK) or "\n" in token for token in vocabulary)
     ):
         return None

@@ -294,8 +294,8 @@ def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Ite
         stem = lexical.stem_of(head[0], language)
         units = {token.behind for token in of_first if token.follows != stem}
         following = [lexical.stem_of(token[0], language) for token in tokens[at + 2 : at + 3]]
-        read = (marks_of(in_one_form(hit.text)) for hit in hits)
-        uses = [use for marks in read for use in marks.uses(stem, language)]
+        texts = (marks_of(in_one_form(hit.text)) for hit in hits)
+        uses = [use for marks in texts for use in marks.uses(stem, language)]
         if not units.isdisjoint(following) or any(_covers(use, number[0]) for use in uses):
             continue
         is_name = head.start() > 0 and any(map(str.isupper, head[0]))

@@ -90,13 +90,13 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
         is_name = word[:1].isupper() and not (begins or is_title or is_pronoun)
         is_name |= len(word) > 1 and word.isupper()
         rows.append((word, stem, number, bool(number) or folded not in without or is_name, start))
-    said = [stem if says else "" for _, stem, _, says, _ in rows]
+    telling = [stem if says else "" for _, stem, _, says, _ in rows]
     follows, before, behind = ([""] * len(rows) for _ in range(3))
     for at, (match, following) in enumerate(pairwise(matches)):
         if match.end() + 1 >= following.start():
-            follows[at + 1], before[at + 1], behind[at] = rows[at][1], said[at], said[at + 1]
-    beside = zip(follows, before, behind, strict=True)
-    return tuple([Token(*row, *of_row) for row, of_row in zip(rows, beside, strict=True)])
+            follows[at + 1], before[at + 1], behind[at] = rows[at][1], telling[at], telling[at + 1]
+    neighbours = zip(follows, before, behind, strict=True)
+    return tuple([Token(*row, *of_row) for row, of_row in zip(rows, neighbours, strict=True)])
 
 
 @lru_cache(4096)

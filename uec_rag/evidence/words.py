@@ -276,10 +276,10 @@ class QuestionWords:
         if len(bags) > 1 and not (self.names & bags[0]).isdisjoint(bags[0].difference(*bags[1:])):
             return True
         texts = [self.phrasing.text, *(hit.text for hit in self.hits[: len(bags)])]
-        asked, *hits = (
+        numbers, *hits = (
             {token.number for token in tokens_of(text, language) if token.number} for text in texts
         )
-        return len(hits) > 1 and any(sum(number in hit for hit in hits) == 1 for number in asked)
+        return len(hits) > 1 and any(sum(number in hit for hit in hits) == 1 for number in numbers)
 
     def _lacks_goal(self, hit: Passage) -> bool:
         """Return whether a hit has not what a follow-up goes on to.

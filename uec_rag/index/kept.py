@@ -81,8 +81,8 @@ class Kept:
     def _settings_alone(self, tenant: Filter | None = None) -> dict[str, Any]:
         """Return the settings that a copy needs, with the labels of all, or of a tenant."""
         settings = self.settings.home.settings
-        kept = {save.TENANT_REQUIRED: settings.get(save.TENANT_REQUIRED)}
-        return kept | labels_alone(settings, tenant)
+        values = {save.TENANT_REQUIRED: settings.get(save.TENANT_REQUIRED)}
+        return values | labels_alone(settings, tenant)
 
     def snapshot(self) -> Kept:
         """Return what is kept now, which does not change."""
@@ -237,9 +237,9 @@ class Kept:
         there = (home if elsewhere is None else elsewhere).with_encoders(
             ensemble.with_cache().encoders
         )
-        kept = cls(ensemble, there, None, fit, required=False)
-        kept.settings, kept.calibration = settings, settings.read_calibration()
-        return kept
+        core = cls(ensemble, there, None, fit, required=False)
+        core.settings, core.calibration = settings, settings.read_calibration()
+        return core
 
     def follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.

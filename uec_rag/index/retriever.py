@@ -136,8 +136,8 @@ class Retriever(IndexView):
         if not batch:
             return []
         self._check_own(batch)
-        self._kept.note_fit()
-        self._kept.follow()
+        self._core.note_fit()
+        self._core.follow()
         try:
             encoded, encodings = self.encode(batch, show_progress=show_progress)
         except NoDirection as error:
@@ -148,8 +148,8 @@ class Retriever(IndexView):
             ) from error
         except EncoderFailed as error:
             texts = {*error.texts}
-            sent = ((p.id, (p.searched, p.headed, *p.seen_beside)) for p in passages)
-            ids = [id_ for id_, inputs in sent if not texts.isdisjoint(inputs)]
+            inputs_of = ((p.id, (p.searched, p.headed, *p.seen_beside)) for p in passages)
+            ids = [id_ for id_, inputs in inputs_of if not texts.isdisjoint(inputs)]
             if not ids:
                 raise
             text = f"{error} It is of the passage {ids[0]!r}; nothing was added."
@@ -165,7 +165,7 @@ class Retriever(IndexView):
         What services embedded before another of their calls failed is kept until these passages
         are added.
         """
-        return self._kept.encode(passages, show_progress=show_progress)
+        return self._core.encode(passages, show_progress=show_progress)
 
     def add_encoded(self, passages: Sequence[Passage], encodings: Sequence[Encoded]) -> list[str]:
         """Add passages that are already encoded.
@@ -185,7 +185,7 @@ class Retriever(IndexView):
         check_cancelled()  # later, what is added cannot be told from what was not
         with self.changing():
             self._check_own(passages)
-            self._kept.add(passages, encodings)
+            self._core.add(passages, encodings)
         return [passage.id for passage in passages]
 
     def _check_own(self, passages: Sequence[Passage]) -> None:
@@ -199,7 +199,7 @@ class Retriever(IndexView):
                     f"metadatas: that of {passage.id!r:.60} is not selected by the tenant of this "
                     "view alone; expected metadata that is. Add what several share to the index."
                 )
-        for passage in self._kept.store.get([passage.id for passage in passages]):
+        for passage in self._core.store.get([passage.id for passage in passages]):
             if not matches(condition, passage) or is_shared(condition, passage):
                 raise ValueError(
                     f"ids: {passage.id!r:.60} cannot be used; expected ids that begin with what "
@@ -229,7 +229,7 @@ class Retriever(IndexView):
         ...     index.delete(["cats"])
         1
         """
-        with self._kept.written.changing():
+        with self._core.written.changing():
             yield self
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -240,7 +240,7 @@ class Retriever(IndexView):
             if self._tenant is not None:  # what others share is theirs, too
                 condition = parse(self._tenant)
                 names = [p.id for p in self.get(names) if not is_shared(condition, p)]
-            return self._kept.written.delete(names)
+            return self._core.written.delete(names)
 
     def clear(self) -> None:
         """Remove every passage."""
@@ -283,17 +283,17 @@ class Retriever(IndexView):
         self.check_whole("calibrate")
         k = check_k(k)
         check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
-        self._kept.fit_once()
+        self._core.fit_once()
         store = self.store.snapshot()
         answers = check_labels(queries, relevant_ids, store)
         with patiently():
             self.calibration = learn.calibrate_with_labels(
                 self.uec, store, queries, answers, unanswerable_rate=unanswerable_rate, k=k
             )
-        home = self._kept.settings.home
-        if not home.read_only and not self._kept.is_snapshot:
+        home = self._core.settings.home
+        if not home.read_only and not self._core.is_snapshot:
             home.change_settings({"calibration": self.calibration.metadata()})
-            self._kept.settings = self._kept.settings.now()
+            self._core.settings = self._core.settings.now()
         return self
 
     def fit_from(
@@ -337,9 +337,9 @@ class Retriever(IndexView):
         before = self.uec
         with patiently():
             fitted = learn.fit_without_labels(before, sample, show_progress=show_progress)
-        self._kept.use_fit(fitted, sample)
-        if isinstance(self._kept.store, SourceStore) and passages is not None:
-            learn.remember(before, self._kept.store, self.uec.fitted)
+        self._core.use_fit(fitted, sample)
+        if isinstance(self._core.store, SourceStore) and passages is not None:
+            learn.remember(before, self._core.store, self.uec.fitted)
         return self
 
     def save(self, path: str | os.PathLike[str], *, tenant_required: bool | None = None) -> None:
@@ -369,7 +369,7 @@ class Retriever(IndexView):
         """
         self.check_whole("save", even_read=True)
         required = (self.tenant_required or None) if tenant_required is None else tenant_required
-        self._kept.save(as_path(path), required=required)
+        self._core.save(as_path(path), required=required)
 
     @classmethod
     def load(
@@ -427,14 +427,14 @@ class Retriever(IndexView):
         options = None if uec else {"encoders": encoders or {}, "trust": trust}
         settings = Settings(home, options=options)
         try:
-            kept = settings.read_whole(partial(Kept.open, uec, store, fit))
+            core = settings.read_whole(partial(Kept.open, uec, store, fit))
         except BaseException:
             home.close()
             raise
-        kept.required = tenant_required or None
+        core.required = tenant_required or None
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
-            _ = kept.gate
-        return object.__new__(cls)._see(kept)
+            _ = core.gate
+        return object.__new__(cls)._see(core)
 
     def check(self) -> None:
         """Verify the checksums of the saved ensemble, and of all vectors and passages.
@@ -447,8 +447,8 @@ class Retriever(IndexView):
             If something is damaged; the message names the file and what to do.
         """
         self.check_whole("check", even_read=True)
-        self._kept.settings.home.check()
-        self._kept.settings.check_ensemble()
+        self._core.settings.home.check()
+        self._core.settings.check_ensemble()
 
     def compact(self) -> None:
         """Remove what was deleted or replaced from all files of the folder, now.
@@ -464,9 +464,9 @@ class Retriever(IndexView):
             As in `changing`, or if the disk is full.
         """
         self.check_whole("compact", even_read=True)
-        self._kept.written.compact()
+        self._core.written.compact()
 
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
         self.check_whole("close", even_read=True)
-        self._kept.close()
+        self._core.close()

@@ -46,12 +46,12 @@ def read_labels(home: LocalStore, tenant: Filter | None = None) -> dict[str, dic
 
 def labels_alone(settings: Mapping[str, Any], tenant: Filter | None = None) -> dict[str, Any]:
     """Return the settings that have labels: those of all, or of a tenant alone."""
-    kept = {name: settings.get(name) for name in ALL_LABELS}
+    values = {name: settings.get(name) for name in ALL_LABELS}
     if tenant is None:
-        return kept
+        return values
     form = normal_form(tenant)
-    own = {name: rows for name, rows in (kept[_LABELS_OF] or {}).items() if name == form}
-    return {LABELS: None, _LABELS_OF: own}
+    labels = {name: rows for name, rows in (values[_LABELS_OF] or {}).items() if name == form}
+    return {LABELS: None, _LABELS_OF: labels}
 
 
 def all_labels(home: LocalStore) -> list[dict[str, dict[str, str]]]:
@@ -81,5 +81,5 @@ def write_label(
         if tenant is None:
             home.change_settings({LABELS: labels})
         else:
-            others = home.settings.get(_LABELS_OF) or {}
-            home.change_settings({_LABELS_OF: {**others, _name_of(tenant): labels}})
+            by_tenant = home.settings.get(_LABELS_OF) or {}
+            home.change_settings({_LABELS_OF: {**by_tenant, _name_of(tenant): labels}})

@@ -209,12 +209,12 @@ def add_saved(retriever: Retriever, folder: Path, prepare: Prepare | None = None
         prepare(passages)
     texts, ids, metadatas = zip(*((p.text, p.id, p.metadata) for p in passages), strict=True)
     retriever.add(texts, ids, metadatas)
-    retriever._kept.settings.home.change_settings(settings)
+    retriever._core.settings.home.change_settings(settings)
 
 
 def count_labels(retriever: Retriever) -> int:
     """Count the labelled questions of everybody, also of all tenants; see `follow_labels`."""
-    home = retriever._kept.settings.home
+    home = retriever._core.settings.home
     return sum(len(follow_labels(labels, retriever.store)) for labels in all_labels(home))
 
 

@@ -63,12 +63,12 @@ class _OfAll(Generic[T]):
     def __get__(self, view: IndexView | None, owner: type) -> Self | T:
         if view is None:
             return self
-        value: T = getattr(view._kept, self._name)
+        value: T = getattr(view._core, self._name)
         return value
 
     def __set__(self, view: IndexView, value: T) -> None:
         view.check_whole(self._name)
-        setattr(view._kept, self._name, value)
+        setattr(view._core, self._name, value)
 
 
 class IndexView:
@@ -85,8 +85,8 @@ class IndexView:
 
     __slots__ = (
         "__weakref__",
+        "_core",
         "_is_closed",
-        "_kept",
         "_language",
         "_tenant",
         "_usual_tenant",
@@ -98,7 +98,7 @@ class IndexView:
 
     def _see(
         self,
-        kept: Kept,
+        core: Kept,
         tenant: Filter | None = None,
         *,
         is_closed: bool = False,
@@ -108,7 +108,7 @@ class IndexView:
 
         Parameters
         ----------
-        kept : Kept
+        core : Kept
             What the index keeps.
         tenant : Filter, optional
             Selects the passages of a tenant, which no call lifts; by default, all are shown.
@@ -117,17 +117,17 @@ class IndexView:
         language : str or None
             That of a tenant's reasons, if it was set in the view; "" for that of the index.
         """
-        self._kept, self._tenant, self._is_closed = kept, tenant, is_closed
+        self._core, self._tenant, self._is_closed = core, tenant, is_closed
         self._language = language
         self.usual_filter: Filter | None = None
         self._usual_tenant: Filter | None = None
         return self
 
-    def _twin(self, kept: Kept | None = None, **changes: Any) -> Self:
+    def _twin(self, core: Kept | None = None, **changes: Any) -> Self:
         """Return another view of the same index, or of what is given."""
         slots = {"is_closed": self._is_closed, "language": self._language, **changes}
         tenant = slots.pop("tenant", self._tenant)
-        twin = object.__new__(type(self))._see(kept or self._kept, tenant, **slots)
+        twin = object.__new__(type(self))._see(core or self._core, tenant, **slots)
         twin.usual_filter, twin._usual_tenant = self.usual_filter, self._usual_tenant
         return twin
 
@@ -140,9 +140,9 @@ class IndexView:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory: a tenant's alone."""
-        kept = self._kept if self._tenant is None else self._kept.of_tenant(self._tenant, self.gate)
+        core = self._core if self._tenant is None else self._core.of_tenant(self._tenant, self.gate)
         slots = {"is_closed": self._is_closed, "language": self._language}
-        return {"kept": kept, "tenant": self._tenant, **slots}
+        return {"core": core, "tenant": self._tenant, **slots}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._see(**state)
@@ -163,7 +163,7 @@ class IndexView:
 
         Examples
         --------
-        >>> from uec_rag import UEC
+        >>> from uec_rag import UEC, Retriever
         >>> index = Retriever(UEC(["bm25"]))
         >>> ids = index.add(["Cats purr.", "Dogs bark."], ["c", "d"], [{"of": "Ann"}, {"of": "Bo"}])
         >>> view = index.of_tenant({"of": "Ann"})
@@ -183,7 +183,7 @@ class IndexView:
         `work`: the call or attribute that the message names. `even_read`: whether also in a
         snapshot, where what is set is its own.
         """
-        if self._tenant is not None and (even_read or not self._kept.is_snapshot):
+        if self._tenant is not None and (even_read or not self._core.is_snapshot):
             raise ValueError(f"{work}: this is a tenant's view; use the index itself.")
 
     @property
@@ -192,7 +192,7 @@ class IndexView:
 
         Whoever writes there goes round the index.
         """
-        store = self._kept.store
+        store = self._core.store
         return store if self._tenant is None else store.of_tenant(self._tenant)
 
     @property
@@ -207,29 +207,29 @@ class IndexView:
     @property
     def language(self) -> str | None:
         """The code of the language of reasons; None for that of each question."""
-        return self._kept.language if self._language == "" else self._language
+        return self._core.language if self._language == "" else self._language
 
     @language.setter
     def language(self, language: str | None) -> None:
         if self._tenant is None:
-            self._kept.language = check_language(language)
+            self._core.language = check_language(language)
         else:
             self._language = check_language(language)
 
     @property
     def tenant_required(self) -> bool:
         """True if a tenant is required, as is saved unless it was set since."""
-        return self._is_closed or self._kept.requires_tenant
+        return self._is_closed or self._core.requires_tenant
 
     @tenant_required.setter
     def tenant_required(self, required: bool) -> None:
         self.check_whole("tenant_required", even_read=True)
-        self._kept.required = bool(required)
+        self._core.required = bool(required)
 
     @property
     def folder(self) -> Path | None:
         """The folder of the index; None if it is in memory."""
-        return self._kept.settings.home.folder
+        return self._core.settings.home.folder
 
     @property
     def gate(self) -> Gate | None:
@@ -238,18 +238,18 @@ class IndexView:
         If none is set, it is that in the folder that the index was loaded from, "gate.json". A
         tenant's view shows one that was made for others without their passages.
         """
-        gate = self._kept.gate
+        gate = self._core.gate
         if gate is None or self._tenant is None or not gate.stamp.passages:
             return gate
         if gate.stamp.basis == self._method(all_of(self._tenant, self.usual_filter)).basis:
             return gate  # its own, whose passages may be gone
-        own = replace(gate.stamp, passages=self._living(gate.stamp.passages, again=False))
-        return replace(gate, stamp=own)
+        stamp = replace(gate.stamp, passages=self._living(gate.stamp.passages, again=False))
+        return replace(gate, stamp=stamp)
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         self.check_whole("gate")
-        self._kept.set_gate(check_gate(gate))
+        self._core.set_gate(check_gate(gate))
 
     @property
     def changes(self) -> int:
@@ -257,7 +257,7 @@ class IndexView:
 
         In a tenant's view it is 0, too.
         """
-        return self._kept.store.changes if self._tenant is None else 0
+        return self._core.store.changes if self._tenant is None else 0
 
     @property
     def report(self) -> str:
@@ -271,8 +271,8 @@ class IndexView:
         """
         condition, names = self._tenant_of(tenant), as_list(ids, "ids")
         if condition is None:
-            return self._kept.store.get(names)
-        hits = matching(parse(condition), self._kept.store.get(names))
+            return self._core.store.get(names)
+        hits = matching(parse(condition), self._core.store.get(names))
         there = {passage.id: passage for passage in hits}
         return [there[id_] for id_ in names if id_ in there]
 
@@ -286,7 +286,7 @@ class IndexView:
 
         `tenant`: the filter of one tenant's passages, as in `Retriever.search`.
         """
-        return Passages(self._kept.store.snapshot(all_of(self._tenant_of(tenant), owned(filter))))
+        return Passages(self._core.store.snapshot(all_of(self._tenant_of(tenant), owned(filter))))
 
     def vectors(self, ids: Sequence[str], *, tenant: Filter | Everyone = EVERYONE) -> Gaussian:
         """Return the Gaussians of ids by the fit of now; KeyError if an id is unknown.
@@ -298,7 +298,7 @@ class IndexView:
             there = {passage.id for passage in self.get(names, tenant=tenant)}
             if unknown := [id_ for id_ in names if id_ not in there]:
                 raise KeyError(f"ids: {unknown[0]!r} is not in the store.")
-        return self.uec.fitted.passages(self._kept.store.vectors(names))
+        return self.uec.fitted.passages(self._core.store.vectors(names))
 
     def _tenant_of(self, tenant: Filter | Everyone) -> Filter | None:
         """Return the filter of a call's tenant, None for all; see `check_tenant`."""
@@ -395,14 +395,14 @@ class IndexView:
         self, queries: Sequence[str], k: int, options: Options
     ) -> tuple[Self, Request, Gate | None]:
         """Check and parse what is asked; return what is searched, the request, and the gate."""
-        is_being_fitted = self._kept.fit_once()
+        is_being_fitted = self._core.fit_once()
         if (diversity := options.get("diversity")) is not None:
             check_type(diversity, Diversity, "diversity", "a Diversity")
         view = self
-        if (diversity is not None or is_being_fitted) and not self._kept.is_snapshot:
+        if (diversity is not None or is_being_fitted) and not self._core.is_snapshot:
             view = self.snapshot()  # no passage of it is deleted
-        view._kept.follow()
-        view._kept.store.remove_deleted()
+        view._core.follow()
+        view._core.store.remove_deleted()
         tenant = options.get("tenant", EVERYONE)
         is_open = tenant is EVERYONE and self._tenant is None and not self.tenant_required
         request = Request(
@@ -438,15 +438,15 @@ class IndexView:
         Encoders that fail are left out, if others are left. It is repeated if another process has
         saved another ensemble meanwhile.
         """
-        kept, failed, failures = self._kept, list[str](), list[str]()
-        home, gate = kept.settings.home, kept.gate
+        core, failed, failures = self._core, list[str](), list[str]()
+        home, gate = core.settings.home, core.gate
         while True:
-            settings = replace(kept.settings, values=home.settings)
-            kept.follow()
-            uec, store = kept.uec, kept.store
+            settings = replace(core.settings, values=home.settings)
+            core.follow()
+            uec, store = core.uec, core.store
             if failed:
                 uec, store = without(uec, store, failed) or (uec, store)
-            caveat: tuple[str, str] | tuple[()] = ("fitting", "") if kept.is_being_fitted else ()
+            caveat: tuple[str, str] | tuple[()] = ("fitting", "") if core.is_being_fitted else ()
             if failures:
                 caveat = "failed", ", ".join(failures)
             method = replace(
@@ -461,7 +461,7 @@ class IndexView:
                 is_repeated = error.encoder in failed  # something else asks it
                 is_of_store = isinstance(error, NoDirection) and not error.text
                 names = [*failed, error.encoder]
-                if is_of_store or is_repeated or without(kept.uec, kept.store, names) is None:
+                if is_of_store or is_repeated or without(core.uec, core.store, names) is None:
                     raise
                 if isinstance(error, NoDirection) and len(request.queries) > 1:  # not of others
                     alone = [replace(request, queries=[query]) for query in request.queries]
@@ -473,7 +473,7 @@ class IndexView:
                 warn(f"{error} Searched without it, so that nothing is answered.")
                 failures.append(error.encoder)
             except Exception as error:
-                if kept.is_snapshot or not settings.has_changed(error):
+                if core.is_snapshot or not settings.has_changed(error):
                     raise
             else:
                 if home.settings is settings.values or not settings.has_changed():
@@ -514,12 +514,12 @@ class IndexView:
         TypeError, ValueError
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
-        self._kept.note_fit()
-        self._kept.follow()
-        self._kept.store.remove_deleted()
+        self._core.note_fit()
+        self._core.follow()
+        self._core.store.remove_deleted()
         condition = all_of(self._tenant_of(tenant), filter)
         request = Request((), check_k(k), condition, diversity=diversity)
-        store = self._kept.store if diversity is None else self._kept.store.snapshot()
+        store = self._core.store if diversity is None else self._core.store.snapshot()
         language = check_language(self.language) or ENGLISH
         return ask_vector(self.uec, store, embedding, request, language)
 
@@ -528,11 +528,11 @@ class IndexView:
 
         ValueError if it expects a share of wrong answers of an ensemble that is not fitted.
         """
-        gate = self._kept.gate
+        gate = self._core.gate
         if gate is None:
             return None
         is_unfitted = self.calibration is None and self.uec.fitted.confidence_model is None
-        if gate.max_wrong is not None and is_unfitted and not self._kept.is_being_fitted:
+        if gate.max_wrong is not None and is_unfitted and not self._core.is_being_fitted:
             raise ValueError(
                 f"gate: max_wrong={gate.max_wrong} takes the threshold of fitted ensembles, and "
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
@@ -540,7 +540,7 @@ class IndexView:
             )
         with suppress(EncoderFailed):  # what fails is compared as soon as it answers again
             if reason := gate.misfit(self, filter, again=False):
-                warn_once(self._kept.warnings, (reason, gate.stamp.basis), reason)
+                warn_once(self._core.warnings, (reason, gate.stamp.basis), reason)
         return gate
 
     def stamp(
@@ -559,10 +559,10 @@ class IndexView:
         again : bool
             Whether passages are looked up again, if they were before.
         """
-        own = self._twin(tenant=all_of(self._tenant, tenant_in(filter)))
-        store, pairs = own.store, () if of is None else of.passages
+        view = self._twin(tenant=all_of(self._tenant, tenant_in(filter)))
+        store, pairs = view.store, () if of is None else of.passages
         if pairs and store.can_look_up:
-            pairs = own._living(pairs, again=again)
+            pairs = view._living(pairs, again=again)
         probes: tuple[tuple[float, ...], ...] = ()
         if of is None or of.probes:
             probes = (*self.uec.probes, *store.probes)
@@ -573,7 +573,7 @@ class IndexView:
         self, pairs: tuple[tuple[str, str], ...], *, again: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return those of some ids and hashes of texts that the view shows; see `stamp`."""
-        living = self._kept.living
+        living = self._core.living
         form = "all" if self._tenant is None else normal_form(self._tenant)
         if again or not form or (pairs, form) not in living:
             now = self.store.fingerprints([id_ for id_, _ in pairs])
@@ -582,18 +582,18 @@ class IndexView:
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
-        kept = self._kept
-        is_being_fitted = kept.fit_once()
+        core = self._core
+        is_being_fitted = core.fit_once()
 
         def take(_: object) -> Kept:
-            kept.follow()
-            twin = kept.snapshot()
+            core.follow()
+            twin = core.snapshot()
             twin.is_being_fitted |= is_being_fitted
             return twin
 
-        with kept.first_fit.swapping:
-            is_read = kept.is_snapshot
-            return self._twin(take(None) if is_read else kept.settings.read_whole(take))
+        with core.first_fit.swapping:
+            is_read = core.is_snapshot
+            return self._twin(take(None) if is_read else core.settings.read_whole(take))
 
     def with_gate(self, gate: Gate | None) -> Self:
         """Return a read-only view of the current index in which another gate decides, or none."""
@@ -627,8 +627,8 @@ class IndexView:
     def labels_of(self, tenant: Filter | Everyone) -> dict[str, set[str]]:
         """Return the `labels` of one tenant, which are apart from those of others and of none."""
         condition = self._tenant_of(tenant)
-        labels = read_labels(self._kept.settings.home, condition)
-        view = self._kept.store if condition is None else self._kept.store.snapshot(condition)
+        labels = read_labels(self._core.settings.home, condition)
+        view = self._core.store if condition is None else self._core.store.snapshot(condition)
         return follow_labels(labels, view)
 
     def label(
@@ -661,16 +661,16 @@ class IndexView:
         """
         ids, condition = as_list(relevant_ids or [], "relevant_ids"), self._tenant_of(tenant)
         if condition is None:
-            there = self._kept.store.fingerprints(ids)
+            there = self._core.store.fingerprints(ids)
         else:
             there = {p.id: hash_text(p.text) for p in self.get(ids, tenant=tenant)}
         check_label(question, ids, there, self.folder)
         hashes = None if relevant_ids is None else there
-        write_label(self._kept.settings.home, question, hashes, condition)
+        write_label(self._core.settings.home, question, hashes, condition)
 
     async def afit_once(self) -> None:
         """Wait for the fit that the first search makes, in a thread that no event loop needs."""
-        await self._kept.afit_once()
+        await self._core.afit_once()
 
 
 def without(uec: UEC, store: Searched, failed: Sequence[str]) -> tuple[UEC, Searched] | None:

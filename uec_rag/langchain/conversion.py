@@ -326,12 +326,12 @@ def turns(history: object) -> list[str | Turn]:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the text of a message, each block of it on a line of its own.
+    r"""Return the text of a message, each block of it on a line of its own.
 
     Examples
     --------
     >>> text_of(HumanMessage(["I am here.", {"type": "text", "text": "How long?"}]))
-    'I am here.\\nHow long?'
+    'I am here.\nHow long?'
     """
     if isinstance(message.content, str):
         return message.content

@@ -453,8 +453,10 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as pydantic does; `tenant_required` opens and closes what is below, too."""
-        own = {name: owned(value) for name, value in (update or {}).items() if name in _CONDITIONS}
-        twin = super().model_copy(update={**(update or {}), **own}, deep=deep)
+        conditions = {
+            name: owned(value) for name, value in (update or {}).items() if name in _CONDITIONS
+        }
+        twin = super().model_copy(update={**(update or {}), **conditions}, deep=deep)
         if self.tenant_required and not twin.tenant_required:
             twin.vectorstore = twin.vectorstore.requiring_tenant(must=False)
         elif twin.tenant_required:

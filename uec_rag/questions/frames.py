@@ -116,7 +116,7 @@ def without_frame(message: str) -> tuple[str, str]:
     """
     if not _MARKS.search(message):
         return message, ""
-    text, told = _LOGGED.sub("", message).strip(), list[str]()
+    text, pieces = _LOGGED.sub("", message).strip(), list[str]()
     if text != message.strip():
         text = without_values(text)
     body = _closings().sub("", text).strip()
@@ -125,11 +125,11 @@ def without_frame(message: str) -> tuple[str, str]:
         while match := _peeled(text, patterns):
             remainder = (text[: match.start()] + text[match.end() :]).strip()
             piece = match[0].strip()
-            told += [piece] if _tells(piece) else []
+            pieces += [piece] if _tells(piece) else []
             text = remainder
     if label := LABEL.match(text) or SPEAKER.match(text):
         text = text[label.end() :].strip() or text
-    return text or message, "\n".join(told)
+    return text or message, "\n".join(pieces)
 
 
 def without_values(line: str) -> str:

@@ -421,7 +421,7 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
     is_chosen = False
     for reply in query.replies:
         [result] = ask(batch, [query], among)
-        asked, offered = result.decision, result.decision.readings
+        decision, offered = result.decision, result.decision.readings
         try:
             choices = _choose(reply, offered)
         except UnknownReading:
@@ -430,7 +430,7 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
             if not query.is_unsettled:
                 return result
             choices = [*offered]
-        is_chosen = asked.action == "clarify" and len(choices) == 1 and not query.is_unsettled
+        is_chosen = decision.action == "clarify" and len(choices) == 1 and not query.is_unsettled
         ids = reply
         if isinstance(reply, str):
             ids = tuple(id_ for reading in choices or offered for id_ in reading.ids)
@@ -445,7 +445,7 @@ def _ask_chosen(batch: Batch, query: Query) -> Result:
     # A reading is part of the corpus that a gate was made for, not another corpus.
     changes: dict[str, Any] = {"size": 0}
     if is_chosen and result.decision.confidence < EVEN:
-        sure = max(result.decision.confidence, chance_of_chosen(asked.in_corpus))
+        sure = max(result.decision.confidence, chance_of_chosen(decision.in_corpus))
         changes |= {"confidence": sure, "in_corpus": max(result.decision.in_corpus, sure)}
     if query.is_unsettled:
         changes["caveat"] = sentence("unsettled", result.decision.language)

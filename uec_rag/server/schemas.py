@@ -56,10 +56,10 @@ class Message(BaseModel, strict=True):
     def _with_content(cls, message: object) -> object:
         if not isinstance(message, dict):
             return message
-        given = [message[name] for name in ("content", "parts", "text") if name in message]
-        if not given and message.get("role") == "user":
+        contents = [message[name] for name in ("content", "parts", "text") if name in message]
+        if not contents and message.get("role") == "user":
             raise ValueError("expected the `content` of a user's message")
-        return message | {"content": next(filter(None, given), None)}
+        return message | {"content": next(filter(None, contents), None)}
 
 
 HISTORY = (

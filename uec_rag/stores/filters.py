@@ -382,7 +382,7 @@ def tenant_in(filter: Filter | None) -> Filter | None:
     if not isinstance(filter, Mapping):
         return None
     parts = filter["$and"] if [*filter] == ["$and"] else [filter]
-    return all_of(*(p for p in parts if isinstance(p, Mapping) and p.keys() == {_TENANT}))
+    return all_of(*(p for p in parts if isinstance(p, Mapping) and [*p] == [_TENANT]))
 
 
 def without_mark(tenant: Filter) -> Filter:
@@ -431,7 +431,7 @@ def all_of(*filters: Filter | Everyone | None) -> Filter | None:
     for filter in filters:
         if filter is None or filter is EVERYONE:
             continue
-        is_joined = isinstance(filter, Mapping) and filter.keys() == {"$and"}
+        is_joined = isinstance(filter, Mapping) and [*filter] == ["$and"]
         parts += filter["$and"] if is_joined else [filter]  # type: ignore[index]
     if len(parts) > 1:
         by_form = dict[object, Filter]()
