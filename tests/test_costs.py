@@ -1,12 +1,14 @@
 """What comes from outside costs no more than in proportion to its length."""
 
 import ast
+import gc
 import importlib
 import json
 import re
 import string
 import sys
 import time
+import tracemalloc
 import warnings
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -200,6 +202,72 @@ def test_a_question_costs_its_length(retriever, said):
     text = said * (100_000 // len(said))
     assert seconds(lambda: retriever.search([text[:LONGEST_QUERY]]), 1) < 2
     assert seconds(lambda: retriever.search(["the yard?"], history=[[text] * 64]), 1) < 4
+
+
+@pytest.mark.parametrize("sign", [*'"`*( ', "```", "a.pdf "])
+def test_a_question_costs_its_length_whatever_signs_it_has(retriever, sign):
+    signs = (sign * 7600)[:7600]
+    questions = [f"{signs} Who is it?", f"Who is {signs} in the yard?"]
+    assert seconds(lambda: retriever.search(questions), 1) < 0.5
+
+
+def of_length(text, size):
+    return text * (size // len(text))
+
+
+PROSE = "The office keeps a list of visitors at the gate. "
+SHAPES = [
+    "1,1,1,",
+    "a-a-a-",
+    "A.B.C.",
+    "A B ",
+    "Mr. Ok. ",
+    "May 2020 ",
+    "2 euros ",
+    "09:30 ",
+    "C# ",
+]
+ABSENT = ["Who is Ms. Okafor at the office?", "Has X-300 C# in ward 9 at the office on 5 May?"]
+
+
+def searching(text, question):
+    """A function that searches a long text."""
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.add([f"Visitors are met in the office by Mr. Smith. {of_length(text, 300_000)}"])
+    index.add([f"The yard {number} behind the mill." for number in range(20)])
+    return lambda: index.search([question])
+
+
+@pytest.mark.parametrize("question", ABSENT)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_to_look_for_an_absent_name_costs_the_length_of_the_hits(shape, question):
+    usual = max(seconds(searching(PROSE, question), 1), 0.1)
+    assert seconds(searching(shape, question), 1) < 10 * usual
+
+
+@pytest.mark.parametrize("line", ["- a\n", "a\n", "1. a\n", "1. x?\n", "a and ", "not a, "])
+def test_a_history_of_short_lines_costs_what_prose_does(retriever, line):
+    usual, turns = of_length(PROSE, 4000), of_length(line, 4000)
+    costs = [
+        seconds(lambda turn=turn: retriever.search(["and why?"], history=[[turn] * 40]), 1)
+        for turn in (usual, turns)
+    ]
+    assert costs[1] < 8 * max(costs[0], 0.05)
+
+
+def test_what_is_remembered_of_long_texts_is_bounded_by_its_size():
+    rows = np.random.default_rng(0).integers(0, 5000, (31, 2000)).tolist()
+    texts = [" ".join(f"W{word} gate" for word in row) for row in rows]
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.add(texts, metadatas=[{"page": page} for page in range(31)])
+    for page in range(31):
+        if page == 1:  # what all searches share is loaded
+            tracemalloc.start()
+        index.search(["Who is Ms. Okafor at gate W7?"], filter={"page": page})
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 5_000_000
 
 
 @pytest.mark.parametrize("said", [*SAID, "1, ", "- a\n", "1. x?\n", "yes ", "“", ", "])

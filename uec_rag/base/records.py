@@ -14,13 +14,18 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from functools import wraps
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast
 
 import msgspec
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+P = ParamSpec("P")
+
+_OF_ENTRY = 50  # characters that keeping a text takes beyond its own
 
 
 class Living(Generic[T]):
@@ -126,6 +131,47 @@ class Recent(dict[K, V]):
             super().clear()
             self._sizes.clear()
             self._total = 0.0
+
+    def restart(self) -> None:
+        """Forget all in a forked child, where no thread is left that would release the lock."""
+        self._lock = threading.Lock()
+        self.clear()
+
+
+def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function of texts remember what it returned last, up to so many characters of texts.
+
+    Nothing is remembered for a longer text: what many users ask of stays in memory for good.
+
+    Examples
+    --------
+    >>> @remembered(200)
+    ... def shout(text):
+    ...     print("computed")
+    ...     return text.upper()
+    >>> shout("a"), shout("a"), len(shout("b" * 200)), len(shout("b" * 200))
+    computed
+    computed
+    computed
+    ('A', 'A', 200, 200)
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        recent = Recent[Any, tuple[int, T]](limit, itemgetter(0))
+        if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+            os.register_at_fork(after_in_child=recent.restart)
+
+        @wraps(function)
+        def use(*texts: P.args, **keywords: P.kwargs) -> T:
+            if (row := recent.use(texts)) is None:
+                row = sum(map(len, cast(Any, texts))) + _OF_ENTRY, function(*texts, **keywords)
+                if row[0] <= limit:
+                    recent.keep(texts, row)
+            return row[1]
+
+        return use
+
+    return decorate
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import wraps
 from html import unescape
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -20,6 +20,8 @@ from urllib.parse import unquote
 
 import regex
 import Stemmer
+
+from uec_rag.base.records import remembered
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -320,7 +322,7 @@ def is_asked(line: str) -> bool:
     return line.endswith(_QUESTION_MARKS) or max(sizes) > limit or is_long
 
 
-@lru_cache(4096)
+@remembered(50_000)
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the words of an English text that are no function words."""
     if (stemmer := getattr(_of_thread, "stemmer", None)) is None:
@@ -389,7 +391,7 @@ def is_index_page(path: PurePath) -> bool:
     return path.stem.lstrip("_").casefold() in ("index", "readme") and len(path.parts) > 1
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def path_parts(source: str) -> tuple[str, ...]:
     """Return the folders of a path and its file."""
     return PurePath(source).parts
@@ -407,7 +409,7 @@ def first_difference(paths: Iterable[Sequence[str]]) -> tuple[int, tuple[str, ..
     return next(((depth, parts) for depth, parts in levels if len({*parts}) > 1), (0, ()))
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def path_names(source: str) -> tuple[tuple[str, ...], str]:
     r"""Return the names of the folders above a file, outermost first, and what the file is called.
 
@@ -436,7 +438,7 @@ def path_names(source: str) -> tuple[tuple[str, ...], str]:
     return tuple(folders), _IDS.sub("", file) or file
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def _suffix(source: str) -> str:
     return PurePath(source).suffix.lower()
 
@@ -541,7 +543,7 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     return _below(headings, title, text)
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def _version_in(source: str) -> str:
     """Return the last version in a path, else ""."""
     path = PurePath(source)

@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import compress
 from operator import attrgetter
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.logistic import LEAST_SHARE, NEARLY, Calibrator, read_learned
-from uec_rag.base.records import cached_property
+from uec_rag.base.records import cached_property, remembered
 from uec_rag.base.text import (
     FUNCTION_WORDS,
     GENERAL_TITLES,
@@ -374,7 +374,7 @@ def _say(words: Sequence[str], names: Collection[str]) -> dict[str, NDArray[np.b
     return tables
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def _words_of(name: str) -> tuple[str, frozenset[str]]:
     """Return a name in small letters, and its words and their stems."""
     plain = name.replace("_", " ").casefold()
@@ -476,7 +476,7 @@ def underspecified(numbers: Sequence[float], model: Calibrator | None = None) ->
     return (1 - clear * (1 - shared)) * (1 - naming)
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def bare(title: str) -> str:
     """Return a title in a form in which "Add a user?" equals "Add a User" and "add_a-user"."""
     return " ".join(re.split(r"[-_\s]+", title.casefold())).strip(ENDS)

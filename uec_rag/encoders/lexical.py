@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import K1, B
 from uec_rag.base.gaussian import FloatArray, Terms
+from uec_rag.base.records import remembered
 from uec_rag.base.text import (
     ADDRESS,
     ENGLISH_WORDS,
@@ -340,18 +341,18 @@ def spell_dates(text: str, lookup: Callable[[Sequence[str]], Sequence[str]]) -> 
     return replace_dates(text, spell)
 
 
-@lru_cache(512)  # a hit is asked for several names, and found again
-def _parts_in(text: str) -> frozenset[str]:
+@remembered(100_000)  # a hit is asked for several names, and found again
+def parts_in(text: str) -> frozenset[str]:
     """Return the words of a text and their parts, in lower case and without accents."""
     words = written_words(text)
     folded = {*map(str.casefold, [*words, *_PART.findall(" ".join(words))])}
     return frozenset([word if word.isascii() else without_accents(word) for word in folded])
 
 
-def has_all_words(text: str, words: Collection[str]) -> bool:
+def has_all_words(text: str | frozenset[str], words: Collection[str]) -> bool:
     """Return whether a text has all of some words, in the singular or plural, also as parts.
 
-    Accents do not count.
+    Accents do not count. Of a long text, give `parts_in(text)` to ask several times.
 
     Examples
     --------
@@ -360,7 +361,10 @@ def has_all_words(text: str, words: Collection[str]) -> bool:
     """
     folded = map(str.casefold, words)
     plain = [word if word.isascii() else without_accents(word) for word in folded]
-    return not plain or not any(map(_parts_in(text).isdisjoint, singular_and_plural(plain)))
+    if not plain:
+        return True
+    parts = parts_in(text) if isinstance(text, str) else text
+    return not any(map(parts.isdisjoint, singular_and_plural(plain)))
 
 
 def term_key(term: str) -> int:

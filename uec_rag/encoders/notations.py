@@ -9,12 +9,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import regex
 
+from uec_rag.base.records import remembered
 from uec_rag.base.text import ENGLISH_WORDS, WORD, split_words, undecorated
 from uec_rag.questions.calendar import SHORT_NAMES, find_short_names
 from uec_rag.questions.languages import MONTHS
@@ -240,7 +241,7 @@ def take_dotted(text: str) -> tuple[str, list[str]]:
     return (str(_DOTTED.sub(" ", text)), beginnings) if beginnings else (text, [])
 
 
-@lru_cache(1024)
+@remembered(100_000)
 def in_one_form(text: str) -> str:
     """Return a text with one form of each value that is written in several.
 
@@ -256,8 +257,12 @@ def in_one_form(text: str) -> str:
     """
     if not text.isascii():
         text = with_ascii_digits(text)
-    for start, end, form in reversed(find_values(text)):
-        text = text[:start] + form + text[end:]
+    pieces, at = list[str](), 0
+    for start, end, form in find_values(text):
+        if start >= at:
+            pieces += text[at:start], form
+            at = end
+    text = "".join([*pieces, text[at:]])
     if not _DIGIT.search(text):
         return text
     return str(_NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text))

@@ -38,7 +38,7 @@ from uec_rag.evidence.marks import (
     SIGNED,
     VERSION,
     calendar_words,
-    is_contraction,
+    contractions,
     is_form,
     marks_of,
     plain_code,
@@ -61,6 +61,9 @@ _LATER = regex.compile(
     r"\s?(?:\+|(?:or|and|oder|und|et|ou|y|o)\s"
     r"(?:later|newer|above|up|higher|neuer|höher|plus|superior))"
 )
+_RANGE = regex.compile(_TO)
+_UP_TO = regex.compile(rf"{_TO}(?P<high>{VERSION.pattern})")
+_ITEMS = regex.compile(rf"(?:{_AND}+(?P<item>{VERSION.pattern}))+")
 _YEAR = regex.compile(
     r"(?<!\w)(in|im|en|em|nel|of|for|für|pour|para|в)\s((?:1[5-9]|20)\d\d)(?![\w.,-]*\d)"
 )
@@ -68,6 +71,7 @@ Span: TypeAlias = tuple[int, int]
 """From where to where in a text."""
 
 _LONGEST_LABEL = 200  # characters of metadata that may name the product
+_MOST_LOOKED_UP = 20  # names of a question that are looked for in other forms
 
 
 def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -> tuple[str, ...]:
@@ -76,7 +80,7 @@ def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -
     It is as the question writes it, see `as_written`. `names`: see `unheard_names`; not told if
     words are counted among candidates alone. `is_counted`: whether to tell what a family lacks.
     """
-    phrasing, hits, names = words.phrasing, words.hits[:READ], names if words.are_all else ()
+    phrasing, names = words.phrasing, names if words.are_all else ()
     if not is_counted or words.family is None or not is_known_language(phrasing):
         return tuple(names)
     name_words = {word for name in names for word in lexical.written_words(name)}
@@ -85,7 +89,7 @@ def absentees(words: QuestionWords, names: Sequence[str], *, is_counted: bool) -
         for word in strangers_of(words)
         if word in words.family.missing
         and word not in name_words
-        and not any(lexical.has_all_words(hit.with_source, [word]) for hit in hits)
+        and not any(lexical.has_all_words(hit.parts, [word]) for hit in words.marks_with_source)
     }
     if absent:
         absent -= _equivalents(words).union(*(bag for bag, _ in words.bags))
@@ -167,16 +171,21 @@ def _equivalents(words: QuestionWords) -> set[str]:
     which one is the other's abbreviation by the first and the last letter, "St" of "Saint".
     """
     language = words.phrasing.language
-    tokens = tokens_of(words.hits[0].text, language)
+    tokens = words.marks[0].tokens_in(language)
     numbers = {token.number for token in tokens} - {""}
     units = {token.behind for token in tokens if token.number} - {""}
-    texts = [token.text.casefold() for token in tokens if token.says]
-    return {
-        token.text
-        for token in tokens_of(words.phrasing.text, language)
-        if (token.number and (token.number in numbers or token.behind in units))
-        or any(is_contraction(*sorted((text, token.text.casefold()), key=len)) for text in texts)
-    }
+    texts = {token.text.casefold() for token in tokens if token.says}
+    short = {contraction for text in texts for contraction in contractions(text)}
+    equivalents = set[str]()
+    for token in tokens_of(words.phrasing.text, language):
+        folded = token.text.casefold()
+        if (
+            (token.number and (token.number in numbers or token.behind in units))
+            or folded in short
+            or not texts.isdisjoint(contractions(folded))
+        ):
+            equivalents.add(token.text)
+    return equivalents
 
 
 def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
@@ -194,12 +203,12 @@ def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) ->
     if script not in (LATIN, None):
         names |= {word for word in strangers if letters_in(word) == LATIN}
     absent = {*strangers & names}.difference(*(bag for bag, _ in words.bags))
-    for word in {*absent}:
+    for word in sorted(absent, key=text.find)[:_MOST_LOOKED_UP]:
         if _has_name(words, text, word):
             absent.remove(word)
     if absent:
         absent -= _equivalents(words)
-    there = marks_of(words.hits[0].text).capitalised
+    there = words.marks[0].capitalised
     for match in marks_of(text).tokens if absent else ():
         parts = [part for part in match[0].split("-") if len(part) >= FEWEST]
         is_kind = "-" in match[0] and not there.isdisjoint(parts)  # of what is there
@@ -209,7 +218,7 @@ def _proper_nouns(words: QuestionWords, text: str, strangers: frozenset[str]) ->
 
 def _has_name(words: QuestionWords, text: str, name: str) -> bool:
     """Return whether a name is no stranger: in another form, a unit, the asker's, the product's."""
-    hits, language = words.hits[:READ], words.phrasing.language
+    language = words.phrasing.language
     before = text[: text.find(name)].split()[-2:]
     if any(map(matcher("own", language, "names").fullmatch, before)):
         return True
@@ -218,13 +227,12 @@ def _has_name(words: QuestionWords, text: str, name: str) -> bool:
     if is_abbreviation(name) and before and before[-1][-1].isdigit():
         return True  # a unit
     initials = [letters for letters, of in marks_of(text).initials.items() if name in of]
-    if is_abbreviation(name) and not marks_of(hits[0].text).names - marks_of(text).capitalised:
+    if is_abbreviation(name) and not words.marks[0].names - marks_of(text).capitalised:
         return True  # a word, as "TV" is, where no name may stand in its place
-    for hit in hits:
+    for hit, marks, whole in zip(words.hits, words.marks, words.marks_with_source, strict=False):
         values = [value for value in hit.metadata.values() if isinstance(value, str)]
         labels = " ".join(value for value in values if len(value) < _LONGEST_LABEL)
-        marks = marks_of(hit.text)
-        if lexical.has_all_words(f"{hit.with_source} {labels}", [name]):
+        if any(lexical.has_all_words(there, [name]) for there in (whole.parts, labels)):
             return True
         if not marks.capitalised.isdisjoint(initials) or marks.writes(name):
             return True
@@ -238,9 +246,9 @@ def _nouns_in_place(words: QuestionWords, text: str) -> Iterator[str]:
 
     Behind an article or an adjective, any noun does.
     """
-    language, passage = words.phrasing.language, words.hits[0].text
+    language = words.phrasing.language
     determiners = frozenset(tables()[language]["follow_up"]["determiners"].split())
-    tokens, query = marks_of(in_one_form(passage)).words, marks_of(text).words
+    tokens, query = words.marks[0].in_one_form.words, marks_of(text).words
     titles, there = matcher("titles", language, "names"), {*map(str.casefold, tokens)}
     behind = {a.casefold() for a, b in pairwise(tokens) if b[:1].isupper() and b not in query}
     subject = {b.casefold() for _, b in pairwise(tokens[:3])} if tokens[:1] != query[1:2] else set()
@@ -266,7 +274,7 @@ def _codes(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterat
     """Find the codes of a text, "X-300", that no passage has, however it parts them."""
     if not any(any(map(str.isdigit, word)) for word in strangers):
         return
-    hits = [marks_of(hit.with_source).codes for hit in words.hits[:READ]]
+    hits = [marks.codes for marks in words.marks_with_source]
     for match in marks_of(text).tokens:
         code, parts = plain_code(match[0]), lexical.written_words(match[0])
         is_value = bool(find_values(match[0]) or find_dates(match[0]))
@@ -283,18 +291,20 @@ def _numbered(words: QuestionWords, text: str, strangers: frozenset[str]) -> Ite
     """
     if not any(map(str.isdigit, text)) or number_dates(text) != text or in_one_form(text) != text:
         return
-    language, hits = words.phrasing.language, words.hits[:READ]
+    language = words.phrasing.language
     small = function_words(language) | calendar_words()
-    of_first = [token for token in tokens_of(hits[0].text, language) if token.number]
-    tokens = marks_of(text).tokens
+    of_first = [token for token in words.marks[0].tokens_in(language) if token.number]
+    tokens, count = marks_of(text).tokens, 0
     for at, (head, number) in enumerate(pairwise(tokens)):
         is_joined = number.start() - head.end() == 1 and VERSION.fullmatch(number[0])
         if not is_joined or head[0].casefold() in small or any(map(str.isdigit, head[0])):
             continue
-        stem = lexical.stem_of(head[0], language)
+        if count == _MOST_LOOKED_UP:
+            return
+        stem, count = lexical.stem_of(head[0], language), count + 1
         units = {token.behind for token in of_first if token.follows != stem}
         following = [lexical.stem_of(token[0], language) for token in tokens[at + 2 : at + 3]]
-        texts = (marks_of(in_one_form(hit.text)) for hit in hits)
+        texts = (marks.in_one_form for marks in words.marks)
         uses = [use for marks in texts for use in marks.uses(stem, language)]
         if not units.isdisjoint(following) or any(_covers(use, number[0]) for use in uses):
             continue
@@ -311,9 +321,9 @@ def _covers(use: tuple[str, str, bool], number: str) -> bool:
     low, tail, _ = use
     if _is_part(low, number) or (_LATER.match(tail) and _order(low) <= _order(number)):
         return True
-    if match := regex.match(rf"{_TO}(?P<high>{VERSION.pattern})", tail):
+    if match := _UP_TO.match(tail):
         return _order(low) <= _order(number) <= _order(match["high"])
-    items = regex.match(rf"(?:{_AND}+(?P<item>{VERSION.pattern}))+", tail)
+    items = _ITEMS.match(tail)
     return items is not None and any(_is_part(item, number) for item in items.captures("item"))
 
 
@@ -330,21 +340,21 @@ def _order(number: str) -> tuple[int, ...]:
 def _of_calendar(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find the months, years and days of which the first hit has another, and no hit has it."""
     del strangers  # June is no stranger if another passage is about June
-    language, passage = words.phrasing.language, in_one_form(words.hits[0].text)
+    language, passage = words.phrasing.language, words.marks[0].in_one_form
     for kind in ("months", "days"):
         dates = marks_of(text).calendar(language, kind)
-        there = marks_of(passage).calendar(language, kind) if dates else ()
-        if not there or matcher("every", language, "names").search(passage):
+        there = passage.calendar(language, kind) if dates else ()
+        if not there or matcher("every", language, "names").search(passage.text):
             continue
-        texts = (marks_of(in_one_form(hit.text)) for hit in words.hits[:READ])
+        texts = (marks.in_one_form for marks in words.marks)
         numbers = {number for of in texts for number, *_ in of.calendar(language, kind)}
         for (low, _, end), (high, start, _) in pairwise(there):
-            if regex.fullmatch(_TO, passage[end:start]):
+            if _RANGE.fullmatch(passage.text, end, start):
                 size = 12 if kind == "months" else 7
                 numbers |= {(low + step) % size for step in range((high - low) % size)}
         yield from ((start, end) for number, start, end in dates if number not in numbers)
     for match in _YEAR.finditer(text):
-        rivals = {year for word, year in _YEAR.findall(passage) if word == match[1]}
+        rivals = {year for word, year in _YEAR.findall(passage.text) if word == match[1]}
         if rivals and not any(match[2] in hit.text for hit in words.hits[:READ]):
             yield match.span(2)
 
@@ -352,13 +362,13 @@ def _of_calendar(words: QuestionWords, text: str, strangers: frozenset[str]) -> 
 def _signed(words: QuestionWords, text: str, strangers: frozenset[str]) -> Iterator[Span]:
     """Find what a sign makes another thing, "C#", or the lack of one, that no hit has."""
     del strangers  # words have no signs
+    signs, letters = set[str](), set[str]()
     for match in marks_of(text).tokens:
         word = match[0].casefold()
         is_letter = len(word) == 1 and match[0].isupper() and match.start() > 0 and word != "i"
         if not (is_letter or SIGNED.fullmatch(word)):
             continue  # as nearly all, so that no hit is read
-        hits = [marks_of(hit.text).signs for hit in words.hits[:READ]]
-        is_there = any(word in signs for signs in hits)
-        is_part = any(sign.rstrip("+#") == word for signs in hits for sign in signs)
-        if not is_there and (is_part or not is_letter):
+        signs = signs or {sign for marks in words.marks for sign in marks.signs}
+        letters = letters or {sign.rstrip("+#") for sign in signs}
+        if word not in signs and (word in letters or not is_letter):
             yield match.span()

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import regex
 
 from uec_rag.base.logistic import EVEN, NEARLY
+from uec_rag.base.records import remembered
 from uec_rag.base.text import LONGEST_ASKED, is_statement
 from uec_rag.encoders import notations
 from uec_rag.encoders.lexical import stem_of
@@ -30,6 +31,7 @@ NUMBER = "#"
 # What a line of a list begins with: "1)", "[a]", "#3".
 _OF_LIST = regex.compile(r"[\W_]*\d*[\W_]*|[\W_]*\w++[)\]>\uff09\u3011]\s*")
 _LONGEST_MARK = 12
+_LONGEST_WORD = 100  # that is remembered
 _WORD = regex.compile(
     r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:h]\p{Nd}+)*|\p{Han}"
     r"|(?!(?<=\p{L}['’])s\b)[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
@@ -64,7 +66,7 @@ class Token(NamedTuple):
     behind: str = ""
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def tokens_of(text: str, language: str) -> tuple[Token, ...]:
     """Split a text into its words and numbers; of a date, one number.
 
@@ -80,7 +82,8 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
         word, start = match[0], match.start()
         if word[:1] in "vV" and word[1:2].isdecimal():
             word = word[1:]
-        number, stem = _read(word, language)
+        reader = _read if len(word) < _LONGEST_WORD else _read.__wrapped__
+        number, stem = reader(word, language)
         begins = start < 2 or text[start - 2] in ".?!:"
         begins |= start < _LONGEST_MARK and _OF_LIST.fullmatch(text[:start]) is not None
         folded = word.casefold()
@@ -99,7 +102,7 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
     return tuple([Token(*row, *of_row) for row, of_row in zip(rows, neighbours, strict=True)])
 
 
-@lru_cache(4096)
+@remembered(50_000)
 def is_in_title_case(text: str) -> bool:
     """Return whether capitals say nothing of the words of a text, as in a title.
 
@@ -116,7 +119,7 @@ def is_in_title_case(text: str) -> bool:
     return has_verb or is_alike
 
 
-@lru_cache(2**15)
+@lru_cache(2**12)
 def _read(word: str, language: str) -> tuple[str, str]:
     """Return the number that a word is, or "", and its stem."""
     number = notations.numeral_of(word)
@@ -443,14 +446,14 @@ def _abbreviates(short: str, long: str) -> bool:
     )
 
 
-@lru_cache(4096)
+@remembered(50_000)
 def consonants(word: str) -> str:
     """Return the consonants of a word in Latin letters, each once; a short one is kept whole."""
     plain = notations.without_accents(word)
     return letters_once(_VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
 
 
-@lru_cache(512)
+@remembered(20_000)
 def letters_once(text: str) -> str:
     """Return a text with each letter of a double one once, as names are often mistyped.
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from string import digits
+from weakref import WeakValueDictionary
 
 import regex
 
-from uec_rag.base.records import cached_property
+from uec_rag.base.records import cached_property, remembered
 from uec_rag.base.text import FUNCTION_WORDS, SPACELESS, is_abbreviation
 from uec_rag.encoders import lexical
+from uec_rag.encoders.notations import in_one_form
+from uec_rag.evidence.family import Token, tokens_of
 from uec_rag.questions.languages import ENGLISH, MONTHS, split_phrases, tables
 
 _ENDS = tuple(".!?:")
@@ -21,8 +24,8 @@ POSSESSIVE = regex.compile(r"['’]s\Z")
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{SPACELESS}]"
 _TOKEN = regex.compile(rf"(?V1){_LETTER}++(?:[.'’-]{_LETTER}++)*+(?:\+\+|[#+](?!\w))?")
 SIGNED = regex.compile(r"\p{L}++[#+]++")
-CODE = regex.compile(
-    r"(?=\D*\d)(?=[^\p{L}]*\p{L})(?!\d++(?:st|nd|rd|th|s|er|re|e|h)\Z)[\p{L}\d-]++"
+CODE = regex.compile(  # which looks no further ahead than a code is long
+    r"(?=[\p{L}-]{0,60}+\d)(?=[\d-]{0,60}+\p{L})(?!\d++(?:st|nd|rd|th|s|er|re|e|h)\Z)[\p{L}\d-]++"
 )
 _AROUND_CODE = regex.compile(r"[-_]|(?<=\d)s\Z|\A[vV](?=\d)")
 VERSION = regex.compile(r"\d++(?:\.\d++)*")
@@ -48,8 +51,33 @@ class Marks:
     """What stands in a text that may be a name or a part of one, each kind found once."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.tokens = text, [*_TOKEN.finditer(text)]
-        self.words = [match[0] for match in self.tokens]
+        self.text, self._by_language = text, dict[str, tuple[Token, ...]]()
+
+    @cached_property
+    def tokens(self) -> list[regex.Match[str]]:
+        """The words, numbers and codes, with where they are."""
+        return [*_TOKEN.finditer(self.text)]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words, numbers and codes."""
+        return [match[0] for match in self.tokens]
+
+    def tokens_in(self, language: str) -> tuple[Token, ...]:
+        """Return what `tokens_of` does, once for each language."""
+        if (tokens := self._by_language.get(language)) is None:
+            tokens = self._by_language[language] = tokens_of(self.text, language)
+        return tokens
+
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """What `has_all_words` looks for words among."""
+        return lexical.parts_in(self.text)
+
+    @cached_property
+    def in_one_form(self) -> Marks:
+        """The marks of the text with one form of each value."""
+        return marks_of(in_one_form(self.text))
 
     @cached_property
     def capitalised(self) -> frozenset[str]:
@@ -89,7 +117,8 @@ class Marks:
             if word[0].isupper():
                 run.append(word)
             elif word not in ("of", "and", "for", "the", "de", "der", "des", "für", "und"):
-                runs, run = [*runs, run], []
+                runs.append(run)
+                run = []
         rows = dict[str, tuple[str, ...]]()
         for names in [*runs, run]:
             for start in range(len(names)):
@@ -137,10 +166,17 @@ class Marks:
         """Return the numbers behind a word, what follows each, and whether it is a name."""
         return [
             (number[0], self.text[number.end() : number.end() + 40], before[0][0].isupper())
+            for before, number in self._numbered
+            if lexical.stem_of(before[0], language) == head
+        ]
+
+    @cached_property
+    def _numbered(self) -> list[tuple[regex.Match[str], regex.Match[str]]]:
+        """The numbers directly behind a word, with it."""
+        return [
+            (before, number)
             for before, number in pairwise(self.tokens)
-            if number.start() - before.end() == 1
-            and VERSION.fullmatch(number[0])
-            and lexical.stem_of(before[0], language) == head
+            if number.start() - before.end() == 1 and VERSION.fullmatch(number[0])
         ]
 
     def calendar(self, language: str, kind: str) -> list[tuple[int, int, int]]:
@@ -162,10 +198,15 @@ class Marks:
         return sorted(places, key=itemgetter(1))
 
 
-@lru_cache(1024)
+_shared = WeakValueDictionary[str, Marks]()
+
+
+@remembered(20_000)
 def marks_of(text: str) -> Marks:
-    """Return the marks of a text."""
-    return Marks(text)
+    """Return the marks of a text, which all phrasings of a question share while one has them."""
+    if (marks := _shared.get(text)) is None:
+        marks = _shared[text] = Marks(text)
+    return marks
 
 
 def plain_code(code: str) -> str:
@@ -199,12 +240,21 @@ def abbreviates(short: str, word: str) -> bool:
 
 
 def is_contraction(short: str, word: str) -> bool:
-    """Return whether letters are the first, some and the last of a longer word, in their order."""
-    if not (1 < len(short) < min(FEWEST, len(word) - 1) and short.isalpha()):
-        return False
-    letters = iter(word)
-    is_part = all(letter in letters for letter in short)
-    return is_part and (short[0], short[-1]) == (word[0], word[-1])
+    """Return whether two or three letters are the first, one inside and the last of a word."""
+    return short in contractions(word)
+
+
+def contractions(word: str) -> set[str]:
+    """Return the contractions of a word: its first and last letter, and one inside between them.
+
+    Examples
+    --------
+    >>> sorted(contractions("saint"))
+    ['sat', 'sit', 'snt', 'st']
+    """
+    inside = {""} if len(word) < FEWEST + 1 else {"", *word[1:-1]}
+    pairs = (f"{word[0]}{letter}{word[-1]}" for letter in inside if len(word) >= FEWEST)
+    return {short for short in pairs if short.isalpha()}
 
 
 def is_form(word: str, name: str) -> bool:
@@ -221,8 +271,8 @@ def is_form(word: str, name: str) -> bool:
     if any(f"{a} {b}" in _OF_COUNTRIES or f"{b} {a}" in _OF_COUNTRIES for a, b in forms):
         return True
     name, word = sorted(forms[1], key=len)
-    if word == name:
-        return True
+    if word == name or word[:1] != name[:1]:
+        return word == name
     for ending in _ENDINGS:
         stem = word.removesuffix(ending)
         if stem != word and len(stem) >= FEWEST:

@@ -183,10 +183,10 @@ def names(comparison: Comparison) -> float:
         return np.nan
     words = comparison.words
     terms = words.names if len(words.content) > 1 else {*words.content}
-    pairs = zip(words.hits, words.bags, strict=False)
+    pairs = zip(words.marks_with_source, words.bags, strict=False)
     return float(
         any(
-            terms <= bag and lexical.has_all_words(hit.with_source, terms - implied)
+            terms <= bag and lexical.has_all_words(hit.parts, terms - implied)
             for hit, (bag, implied) in pairs
         )
     )
@@ -229,10 +229,10 @@ def lowest_ratio(
         return 0.0
     costs = {name: log_likelihood_ratio(kind, words.share_without(name)) for name in names}
     ratios, highest = list[float](), 0.0
-    for hit, (bag, _) in zip(words.hits, words.bags, strict=False):
+    for hit, (bag, _) in zip(words.marks_with_source, words.bags, strict=False):
         content = sum(rarity[word] for word in rarity.keys() & bag - names)
         highest = highest or max(content, 1e-9)
-        missing = {w for w in names - bag if not lexical.has_all_words(hit.with_source, [w])}
+        missing = {w for w in names - bag if not lexical.has_all_words(hit.parts, [w])}
         remainder = ratios[0] * max(1 - content / highest, 0.0) if ratios else 0.0
         ratios.append(min((costs[word] for word in missing), default=remainder))
     behind = (comparison.logits[: len(ratios)] - comparison.logits[0]).tolist()

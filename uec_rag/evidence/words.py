@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
-from uec_rag.base.records import cached_property
+from uec_rag.base.records import cached_property, remembered
 from uec_rag.base.text import (
     FUNCTION_WORDS,
     QUESTION_KEYS,
@@ -31,7 +30,7 @@ from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
 from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
-from uec_rag.evidence.marks import marks_of
+from uec_rag.evidence.marks import Marks, marks_of
 from uec_rag.questions.frames import asking_clause
 from uec_rag.questions.languages import ENGLISH, case, function_words, matcher, words_alike
 from uec_rag.questions.phrasing import Phrasing
@@ -146,7 +145,7 @@ class QuestionWords:
         alike = words_alike()
         akin = {word: alike[key] for word in self.content if (key := word.casefold()) in alike}
         missing = self.names | (self._numbered.keys() & self.content.keys())
-        for hit, table in zip(self.hits, self.tables[:JUDGED], strict=False):
+        for hit, table, marks in zip(self.hits, self.tables[:JUDGED], self.marks, strict=False):
             bag, implied = {*table}, set[str]()
             # "you may" does not say what is in May; to read a text as tokens takes time.
             if self.capitals:
@@ -157,7 +156,7 @@ class QuestionWords:
                 if word not in bag and not forms.isdisjoint(split_words(hit.text.casefold())):
                     bag.add(word)
                     implied.add(word)
-            otherwise = {word for word in missing - bag if self._writes(hit.text, word)}
+            otherwise = {word for word in missing - bag if self._writes(marks, word)}
             bag |= otherwise
             implied |= otherwise
             for word, parts in compounds:
@@ -172,11 +171,20 @@ class QuestionWords:
         """The abbreviations of what is numbered, with the number behind each: "Art. 6"."""
         return dict(_ABBREVIATED.findall(self.phrasing.text))
 
-    def _writes(self, text: str, word: str) -> bool:
+    def _writes(self, marks: Marks, word: str) -> bool:
         """Return whether a text has a name in another style, or what it is short for."""
         number = self._numbered.get(word, "")
-        marks = marks_of(text)
         return marks.writes(word) or (bool(number) and marks.counts(word, number))
+
+    @cached_property
+    def marks(self) -> list[Marks]:
+        """The marks of the texts of the first `READ` hits, which a long text is read for once."""
+        return [marks_of(hit.text) for hit in self.hits[:READ]]
+
+    @cached_property
+    def marks_with_source(self) -> list[Marks]:
+        """The marks of these hits with their titles and sources."""
+        return [marks_of(hit.with_source) for hit in self.hits[:READ]]
 
     @property
     def share_in_hits(self) -> float:
@@ -275,9 +283,9 @@ class QuestionWords:
         language, bags = self.phrasing.language, [bag for bag, _ in self.bags]
         if len(bags) > 1 and not (self.names & bags[0]).isdisjoint(bags[0].difference(*bags[1:])):
             return True
-        texts = [self.phrasing.text, *(hit.text for hit in self.hits[: len(bags)])]
+        texts = [marks_of(self.phrasing.text), *self.marks[: len(bags)]]
         numbers, *hits = (
-            {token.number for token in tokens_of(text, language) if token.number} for text in texts
+            {token.number for token in text.tokens_in(language) if token.number} for text in texts
         )
         return len(hits) > 1 and any(sum(number in hit for hit in hits) == 1 for number in numbers)
 
@@ -354,7 +362,7 @@ def shares_beside(hit: Passage, terms: Collection[int]) -> dict[int, float]:
     return {key: outside[key] / (outside[key] + inside[key]) for key in shared}
 
 
-@lru_cache(1024)
+@remembered(50_000)
 def _counts(text: str) -> Counter[int]:
     return Counter(lexical.keys_of(text).tolist())
 
@@ -374,12 +382,12 @@ def contractions(text: str) -> set[str]:
     return parts.difference(WORD.findall(_CONTRACTED.sub(" ", folded)))
 
 
-@lru_cache(4096)
+@remembered(20_000)
 def _folder_words(name: str) -> frozenset[str]:
     return frozenset(lexical.written_words(name.replace("_", " ").casefold()))
 
 
-@lru_cache(1024)
+@remembered(100_000)
 def capitals_in(text: str, language: str) -> frozenset[str]:
     """Return the function words that are names in a text, by their capitals.
 

@@ -60,6 +60,8 @@ _FILE = rf"[\w./\\-]*\w\.(?:{_SUFFIX})\b"
 _PLACE = rf"(?:{ADDRESS.pattern}|<?mailto:\S+|{_FILE})"
 _OWN = rf"[^()\n]*(?:[.!?]|(?i:{any_of(listed('own', table='problem'))})[^()\n]*)"  # a sentence
 _QUOTES = r"(?:\"[^\"\n]+\"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»|»[^«\n]+«|「[^」\n]+」)"
+_GAP = r"(?<!\s)\s+"
+_MOST_PIECES = 12  # around a question
 _BEFORE = tuple(
     regex.compile(form)
     for form in (
@@ -72,8 +74,9 @@ _BEFORE = tuple(
 _BEHIND = tuple(
     regex.compile(form)
     for form in (
-        rf"\s*\n[^\n]*\Z|\s+\[[^\]\n]{{1,80}}\]\W*\Z|\s+\((?i:{_PLACE}|see {_PLACE})\)\W*\Z",
-        rf"\s+\({_OWN}\)\s*\Z",
+        rf"(?<!\s)\s*\n[^\n]*\Z|{_GAP}\[[^\]\n]{{1,80}}\]\W*\Z"
+        rf"|{_GAP}\((?i:{_PLACE}|see {_PLACE})\)\W*\Z",
+        rf"{_GAP}\({_OWN}\)\s*\Z",
         rf"(?<=[.?!])\s+[^.?!\n]{{0,40}}?(?i:{_PLACE})\W*\Z|\s+https?://\S+\Z",
     )
 )
@@ -87,7 +90,8 @@ FAILURE = regex.compile(
 _FAILED = regex.compile(r"(?:[\w.$]+(?:Error|Exception): ?)+")  # whose name is seldom documented
 _CLAUSE_END = regex.compile(
     r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra|Art|Ch|Fig|Abs|Vol)\.)"
-    r"(?<=[.!?;,][\"'”’»)\]]?)\s+(?!\()|(?<=[？؟])|\s*\n\s*|(?<=[\"”“»\])])\s+(?=\p{Lu}\p{Ll}*+ )"
+    r"(?<=[.!?;,][\"'”’»)\]]?)\s+(?!\()|(?<=[？؟])|\s{0,80}\n\s*"
+    r"|(?<=[\"”“»\])])\s+(?=\p{Lu}\p{Ll}*+ )"
 )
 
 
@@ -98,7 +102,7 @@ def _closings() -> regex.Pattern[str]:
         text for table in tables().values() for text in split_phrases(table.get("signs", ""))
     )
     return regex.compile(
-        rf"(?:\A|(?<=[.?!])[ \t(]+|\s*[\n(]\W*)(?:(?:{any_of(phrases)})\b|--[ \t]*(?=\n))"
+        rf"(?:\A|(?<=[.?!])[ \t(]+|[\n(]\W{0, 20})(?:(?:{any_of(phrases)})\b|--[ \t]*(?=\n))"
         r"(?:[^?？؟\n]{0,80}(?:\n|\Z)){1,8}\s*\Z",
         regex.IGNORECASE,
     )
@@ -122,7 +126,9 @@ def without_frame(message: str) -> tuple[str, str]:
     body = _closings().sub("", text).strip()
     text = body or text
     for patterns in (_BEFORE, _BEHIND):
-        while match := _peeled(text, patterns):
+        for _ in range(_MOST_PIECES):
+            if (match := _peeled(text, patterns)) is None:
+                break
             remainder = (text[: match.start()] + text[match.end() :]).strip()
             piece = match[0].strip()
             pieces += [piece] if _tells(piece) else []

@@ -9,12 +9,13 @@ is for the languages with a table of follow-ups. Lists of words are in languages
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import filterfalse, islice, starmap, takewhile
 from typing import Literal, TypeAlias
 
 import regex
 
+from uec_rag.base.records import remembered
 from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, skip_long_texts
 from uec_rag.questions.languages import (
     ENGLISH,
@@ -92,7 +93,7 @@ _SENTENCES = regex.compile("[?.!,]")
 
 
 @skip_long_texts(())
-@lru_cache(4096)  # `possible_parts` asks again
+@remembered(20_000)  # `possible_parts` asks again
 def parts_of(question: str) -> tuple[str, ...]:
     """Return the two questions or more that an English one is; () if it is one.
 

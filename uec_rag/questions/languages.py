@@ -11,13 +11,14 @@ from __future__ import annotations
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from operator import itemgetter
 from typing import Any, Literal
 
 import regex
 
+from uec_rag.base.records import remembered
 from uec_rag.base.text import ADDRESS, FUNCTION_WORDS, HAS_SPACELESS, skip_long_texts
 
 ENGLISH = "en"
@@ -121,7 +122,7 @@ def languages_of_words() -> Mapping[str, tuple[str, ...]]:
     return codes
 
 
-@lru_cache(4096)
+@remembered(50_000)
 @skip_long_texts("")
 def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
@@ -272,10 +273,11 @@ def take_phrases(
     words: tuple[str, ...], phrases: frozenset[tuple[str, ...]]
 ) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """Return the phrases with which words begin, the longest first, and the words behind them."""
-    matches, counts = list[tuple[str, ...]](), range(_longest(phrases), 0, -1)
-    while count := next((count for count in counts if words[:count] in phrases), 0):
-        matches, words = [*matches, words[:count]], words[count:]
-    return matches, words
+    matches, counts, at = list[tuple[str, ...]](), range(_longest(phrases), 0, -1), 0
+    while count := next((count for count in counts if words[at : at + count] in phrases), 0):
+        matches.append(words[at : at + count])
+        at += count
+    return matches, words[at:]
 
 
 @cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import regex
 
 from uec_rag.base.errors import UnknownReading
+from uec_rag.base.records import cached_property
 from uec_rag.base.text import (
     HAS_SPACELESS,
     LONGEST_ASKED,
@@ -244,24 +246,61 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     ways = product(courtesies, (without_last, without_phrases))  # "No idea, sorry" begins with "no"
     alone = (" ".join(without(spoken, polite)) or text for polite, without in ways)
     candidates = dict.fromkeys([text, *alone])
-    choices = (_parse(candidate, plain) for candidate in candidates)
+    among = _Titles(plain)
+    choices = (_parse(candidate, among) for candidate in candidates)
     return next((places for places in choices if places is not None), None)
 
 
-def _parse(reply: str, titles: Sequence[str]) -> list[int] | None:
+class _Titles:
+    """Titles, and which of them have a word: a reply of many parts reads them once."""
+
+    def __init__(self, titles: Sequence[str]) -> None:
+        self.titles, self.plain = frozenset(titles), titles
+
+    @cached_property
+    def _by_term(self) -> Mapping[tuple[str, bool], set[int]]:
+        """The places of those that have a word, or, with True, a stem."""
+        places = defaultdict[tuple[str, bool], set[int]](set)
+        for place, title in enumerate(self.plain):
+            for word in WORD.findall(title):
+                places[word, False].add(place)
+            for stem in stems(title):
+                places[stem, True].add(place)
+        return places
+
+    def having(self, words: Collection[str], reply: str) -> set[int]:
+        """Return the places of the titles that have all words of a reply, or all their stems."""
+        if not words:
+            return set()
+        places = self._having((word, False) for word in words)
+        places |= self._having((stem, True) for word in words for stem in stems(word) or {word})
+        if HAS_SPACELESS.search(reply):
+            places |= {place for place, title in enumerate(self.plain) if reply in title}
+        return places
+
+    def _having(self, terms: Iterable[tuple[str, bool]]) -> set[int]:
+        places = {*range(len(self.plain))}
+        for term in terms:
+            places &= self._by_term.get(term, set())
+            if not places:
+                break
+        return places
+
+
+def _parse(reply: str, titles: _Titles) -> list[int] | None:
     """Return the positions of the titles that a reply without courtesies chooses, if it does."""
-    positions = [*range(len(titles))]
+    positions = [*range(len(titles.plain))]
     if (choice := _choices().get(_without_spaces(reply))) is not None:
-        if choice == _MIDDLE and len(titles) != _OF_A_MIDDLE:
+        if choice == _MIDDLE and len(positions) != _OF_A_MIDDLE:
             return None
         count = max(choice.stop or 0, -(choice.start or 0))
-        return positions[choice] if count <= len(titles) else None
+        return positions[choice] if count <= len(positions) else None
     if excludes := next(filter(reply.startswith, _excluding()), ""):
         but = _parse(reply.removeprefix(excludes).strip(_MARKS), titles)
         return [place for place in positions if place not in but] if but else None
     parts = [part.strip(_MARKS) for part in _and().split(reply)]
-    if len(parts) > 1 and reply not in titles:
-        choices = {part: _parse(part, titles) for part in parts if part}
+    if len(parts) > 1 and reply not in titles.titles:
+        choices = {part: _parse(part, titles) for part in dict.fromkeys(filter(None, parts))}
         if all(choices.values()):
             excludes_ = [part for part in choices if part.startswith(_excluding())]
             picks = {place for part in choices.keys() - excludes_ for place in choices[part] or ()}
@@ -269,18 +308,8 @@ def _parse(reply: str, titles: Sequence[str]) -> list[int] | None:
             picks = picks or {*positions}
             return [at for at in positions if at in picks and all(at in rows for rows in sets)]
     words = {*WORD.findall(reply)} - {word for [word] in phrases("around", languages.ENGLISH)}
-    plural = [stems(word) or {word} for word in words]
-    matches = [
-        position
-        for position, title in enumerate(titles)
-        if words
-        and (
-            words <= {*WORD.findall(title)}
-            or all(forms <= stems(title) for forms in plural)
-            or (HAS_SPACELESS.search(reply) and reply in title)
-        )
-    ]
-    return matches if len(matches) == 1 else None
+    places = titles.having(words, reply)
+    return [*places] if len(places) == 1 else None
 
 
 @cache

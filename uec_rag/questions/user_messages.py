@@ -29,7 +29,7 @@ _WRAPPED = regex.compile(
 )
 _PARAGRAPH = regex.compile(r"\n\s*\n")
 _ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
-_TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
+_TAG = regex.compile(r"</?[\w-]+>|(?<![\"'}\]`*])[\"'}\]`*]++\s*+\Z")
 _QUOTED = regex.compile(r"\A\s*+[>|]")
 _STOPS = tuple(".!?:;…。！？")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")
@@ -138,7 +138,8 @@ def asking_part(message: str) -> tuple[str, str]:
             begins = not place or SPEAKER.match(sentence) is not None
             rows.append(rows[-1] + begins if rows else 0)
             sentences.append(sentence)
-    grades = [_asks(sentences, place, rows) for place in range(len(sentences))]
+    start = rows.index(rows[-1]) if rows else 0  # of the last paragraph
+    grades = [_asks(sentences, place, start) for place in range(len(sentences))]
     best = max(grades, default=0)
     if not best and _tells_problem(message):
         return message, ""
@@ -178,9 +179,12 @@ def _sentences(paragraph: str) -> list[str]:
 _FAILS, _QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 8)
 
 
-def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
-    """Return what tells that a sentence of a message asks; 0 if nothing does."""
-    text, in_last = sentences[place], rows[place] == rows[-1]
+def _asks(sentences: Sequence[str], place: int, start: int) -> int:
+    """Return what tells that a sentence of a message asks; 0 if nothing does.
+
+    `start`: the place of the first sentence of the last paragraph.
+    """
+    text, in_last = sentences[place], place >= start
     label = LABEL.match(text)
     if (label and label.end() < len(text)) or (place and _is_heading(sentences[place - 1])):
         return _LABELLED
@@ -191,10 +195,12 @@ def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
         return _MARK if marked else _OPENS_LAST if in_last else _OPENS
     if FAILURE.match(text):
         return _FAILS
-    alone = in_last and rows[0] != rows[-1] and rows.count(rows[-1]) == 1
+    is_alone = 0 < start == place == len(sentences) - 1
     is_short = len(text) <= LONGEST_QUESTION and len(text.split()) > 1
+    if not (is_alone and is_short) or _FULL_STOP.search(text):
+        return 0
     closes = all(word[0].isupper() for word in text.split()) or is_courtesy(text)  # or signs
-    return _KEYWORDS if alone and is_short and not closes and not _FULL_STOP.search(text) else 0
+    return 0 if closes else _KEYWORDS
 
 
 def _is_heading(sentence: str) -> bool:
