@@ -56,6 +56,7 @@ def clock(monkeypatch):
     """A clock on which nobody waits: the seconds that calls would have waited."""
     clock = FakeClock()
     monkeypatch.setattr(calls, "pause", clock.sleep)
+    monkeypatch.setattr(calls, "now", clock.monotonic)
     return clock
 
 
@@ -237,13 +238,26 @@ def test_a_wait_is_as_long_as_the_error_says(service, clock, error, seconds):
     assert (clock.seconds, service.calls) == (seconds, 2)
 
 
-def test_a_first_search_waits_a_minute_at_most_and_is_uncertain_until_a_fit_is_made(service, clock):
+BUSY = Refusal(429, "Too Many Requests")
+FAILURES = {
+    "two of three calls": (0.0, lambda number: BUSY if number % 3 else None),
+    "all but the first": (0.0, lambda number: BUSY if number > 1 else None),
+    "with a time to wait": (0.0, lambda number: Refusal(429, "slow", 25.0) if number % 2 else None),
+    "away": (0.0, lambda number: DOWN if number > 1 else None),
+    "each after a while": (20.0, lambda number: DOWN if number % 2 else None),
+}
+
+
+@pytest.mark.parametrize(("seconds", "fails"), FAILURES.values(), ids=FAILURES)
+def test_a_first_search_waits_two_minutes_at_most_and_is_uncertain_until_a_fit_is_made(
+    service, clock, seconds, fails
+):
     index = index_of(UEC([BlackBoxEncoder(service, max_concurrency=1), "bm25"]), TEXTS)
-    service.fails = lambda number: Refusal(429, "Too Many Requests") if number % 2 else None
-    before = clock.seconds
+    service.reset()
+    service.fails, service.seconds, start = fails, seconds, clock.seconds
     with pytest.warns(UserWarning, match="not fitted|failed"):
         decisions = index.search(ASKED).decisions
-    assert clock.seconds - before <= 61
+    assert clock.seconds - start <= 120 + 4 * seconds  # of calls that succeed before the first
     assert {decision.code for decision in decisions} <= {"uncertain"}
     service.fails = lambda _: None
     later = index.search(ASKED)
@@ -291,7 +305,7 @@ def test_no_key_of_an_address_is_shown(service):
 def test_a_limit_of_calls_a_minute_is_kept(service, clock, most):
     index = filled(service)
     service.most_calls = most
-    index.search(ASKED[:1])
+    index.fit_from()  # which no user waits for
     assert index.uec.is_fitted
     assert service.texts <= 2 * MADE + 1
     assert clock.seconds >= 60 * (MADE // most - 1)

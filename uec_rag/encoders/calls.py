@@ -48,12 +48,20 @@ _MOST_MISSES = 2  # failures in turn after which others are still sent
 class _Patience:
     """The patience with calls: `is_alive` once one has succeeded, before which it is short.
 
-    `seconds`: for how long it may still wait for calls that failed.
+    `longest`: the seconds for which calls are sent again from `start`, when the first one failed.
     """
 
     is_alive: bool
-    seconds: float
+    longest: float
+    start: float | None = None
 
+    def allows(self, delay: float) -> bool:
+        """Return whether a call that has failed may be sent again after some seconds."""
+        self.start = now() if self.start is None else self.start
+        return now() + delay <= self.start + self.longest
+
+
+now = time.monotonic
 
 _patience: ContextVar[_Patience | None] = ContextVar("_patience", default=None)
 
@@ -63,7 +71,7 @@ def patiently(*, at_first: bool = True, longest: float = math.inf) -> Iterator[N
     """Let calls in the block that fail for a moment be sent again.
 
     `at_first`: also before one has succeeded, or but once; as where a user waits for the block.
-    `longest`: the seconds that all of the block waits for calls whose service says no time.
+    `longest`: the seconds from the first failure after which none is sent again.
     """
     token = _patience.set(_Patience(at_first, longest))
     try:
@@ -268,14 +276,11 @@ class _Run:
         elif (
             self.waits < len(waits)
             and piece.tries < _MOST_TRIES
-            and (seconds or 0.0) <= _LONGEST_WAIT
-            and (patience is None or seconds is not None or waits[self.waits] <= patience.seconds)
+            and (delay := waits[self.waits] if seconds is None else seconds) <= _LONGEST_WAIT
+            and (patience is None or patience.allows(delay))
         ):
             self.misses += 1
             self.is_held |= kind == "busy" or self.misses > _MOST_MISSES
-            delay = waits[self.waits] if seconds is None else seconds
-            if patience is not None and seconds is None:
-                patience.seconds -= delay
             self.again.append((delay, replace(piece, tries=piece.tries + 1)))
         else:
             self.is_of_text |= piece.half > 0

@@ -34,7 +34,7 @@ FitMode: TypeAlias = bool | Literal["background"]
 _beginning = threading.Lock()
 _turns: dict[Hashable, list[Any]] = {}  # the lock of each fit that runs, and how many want it
 _threads = weakref.WeakSet[threading.Thread]()
-_LONGEST_WAIT = 60.0  # seconds in all that a first search waits for a service that fails
+_LONGEST_WAIT = 120.0  # seconds in all that a first search waits for a service that fails
 _LONGEST_END = 10.0  # seconds that the end of the process waits for a call of a model
 
 
