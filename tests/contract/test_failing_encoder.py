@@ -59,6 +59,9 @@ class Theirs(BaseRetriever):
         return [Document(text) for text in SHOP]
 
 
+TEA = "Does the herbalist brew tea?"
+
+
 def shown(found):
     texts = [document.page_content for document in found["documents"]]
     return found["decision"], found["reason_code"], found["reason"], texts
@@ -148,19 +151,24 @@ def test_whatever_a_service_raises(index, service, error):
 
 
 @pytest.mark.parametrize("reply", [None, [None] * WIDTH, [float("nan")] * WIDTH], ids=str)
-def test_a_question_whose_vector_is_null_is_decided_by_words(index, service, reply):
-    service.unknown, service.nothing = {ASKED}, reply
-    with pytest.warns(UserWarning, match="decided without it"):
-        result = index.search([ASKED])[0]
-    assert result.passages[0].text == ANSWER
+def test_a_question_whose_vector_is_null_is_uncertain_as_where_the_service_fails(
+    index, service, reply
+):
+    service.unknown, service.nothing = {ASKED, TEA}, reply
+    for question, text in ((ASKED, ANSWER), (TEA, None)):
+        with pytest.warns(UserWarning, match="Searched without it"):
+            [result] = index.search([question])
+        assert result.decision.code == "uncertain"
+        assert "text-embedding failed" in result.decision.reason
+        assert text in (None, result.passages[0].text)
 
 
-def test_a_question_for_which_a_service_returns_no_vector_is_decided_by_words():
+def test_a_question_for_which_a_service_returns_no_vector_is_uncertain():
     words = bag_of_words(16, "service")
     index = index_of(UEC([lambda texts: [] if ASKED in texts else words(texts), "bm25"]), [ANSWER])
-    with pytest.warns(UserWarning, match="decided without it"):
+    with pytest.warns(UserWarning, match="Searched without it"):
         result = index.search([ASKED])[0]
-    assert result.passages[0].text == ANSWER
+    assert (result.passages[0].text, result.decision.code) == (ANSWER, "uncertain")
 
 
 def test_it_is_told_in_the_language_of_the_question(index, service):

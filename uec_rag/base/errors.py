@@ -67,12 +67,22 @@ class NoDirection(UECError, ValueError):
         What was embedded, if it is known.
     store : str
         The name of the store whose vectors they are; "" if the encoder returned them.
+    is_null : bool
+        Whether the first is null, NaN or infinite, as of a service that fails, and not zero.
     """
 
     def __init__(
-        self, encoder: str, count: int, row: int, texts: Sequence[str], store: str = ""
+        self,
+        encoder: str,
+        count: int,
+        row: int,
+        texts: Sequence[str],
+        store: str = "",
+        *,
+        is_null: bool = False,
     ) -> None:
         self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
+        self.is_null = is_null
         suffix = f" and {count - 1} more" if count > 1 else ""
         if store:
             super().__init__(
@@ -92,7 +102,8 @@ class NoDirection(UECError, ValueError):
         """Return the error with the position of its text among others, if it is one of these."""
         if self.text not in texts:
             return self
-        return NoDirection(self.encoder, self.count, [*texts].index(self.text), texts)
+        row = [*texts].index(self.text)
+        return NoDirection(self.encoder, self.count, row, texts, is_null=self.is_null)
 
 
 class EncoderFailed(UECError, ConnectionError):

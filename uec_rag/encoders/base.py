@@ -314,7 +314,8 @@ def check_vectors(
     directed = np.isfinite(largest) & (largest > 0)  # NaN is the largest where there is one
     if not directed.all():
         bad = np.flatnonzero(~directed)
-        raise NoDirection(encoder, len(bad), int(bad[0]), texts)
+        is_null = not np.isfinite(largest[bad[0]]).all()
+        raise NoDirection(encoder, len(bad), int(bad[0]), texts, is_null=is_null)
     # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
     unit = array / largest
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)

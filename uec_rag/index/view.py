@@ -467,7 +467,7 @@ class IndexView:
                     alone = [replace(request, queries=[query]) for query in request.queries]
                     return SearchResult([self._run(question)[0] for question in alone])
                 failed.append(error.encoder)
-                if isinstance(error, NoDirection):
+                if isinstance(error, NoDirection) and not error.is_null:
                     warn(f"{error} This question is decided without it.")
                     continue
                 warn(f"{error} Searched without it, so that nothing is answered.")
