@@ -1,5 +1,6 @@
 """A language model writes questions for passages; nothing is paid for twice."""
 
+import errno
 import json
 import re
 
@@ -18,6 +19,8 @@ from tests.helpers import data_of
 from uec_rag.base.checks import clean_line
 from uec_rag.base.errors import UECWarning
 from uec_rag.documents import write_questions
+from uec_rag.documents.generated_questions import pairs_from_passages
+from uec_rag.documents.question_file import QuestionFile
 from uec_rag.documents.question_writer import PROMPT, estimate_calls, read_written_questions
 from uec_rag.encoders import calls
 from uec_rag.stores.passage import Passage
@@ -114,7 +117,8 @@ def test_a_wrong_reply_is_asked_for_once_more_and_is_not_kept(reply, tmp_path):
         asked.append(prompt)
         return reply
 
-    written = write_questions(["Pets are welcome."], model, keep=tmp_path / "kept")
+    with pytest.warns(UECWarning, match=r"replied wrongly for passages\[0\] \('Pets are.*left out"):
+        written = write_questions(["Pets are welcome."], model, keep=tmp_path / "kept")
     assert (written[0], written.left_out, len(asked)) == ([], 1, 2)
     assert "1 left out" in str(written)
     again = write_questions(["Pets are welcome."], Scripted(), keep=tmp_path / "kept")
@@ -248,6 +252,31 @@ def test_nothing_is_asked_for_that_could_not_be_kept(tmp_path):
     with pytest.raises(OSError):  # noqa: PT011
         write_questions(TEXTS, model, keep=tmp_path / "folder")
     assert model.asked == []
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_what_a_file_cannot_keep_is_in_the_error_and_is_not_asked_for_again(
+    at_once, tmp_path, monkeypatch
+):
+    model, keep, error = Scripted(), tmp_path / "kept", OSError(errno.ENOSPC, "No space left")
+    write_questions(TEXTS[:8], model, keep=keep, name="one")
+    append = QuestionFile._append
+
+    def full(file, content):
+        if content:
+            raise error
+        append(file, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(QuestionFile, "_append", full)
+        with pytest.raises(OSError, match=r"keep: .*No space left.*make room") as raised:
+            write_questions(TEXTS, model, keep=keep, name="one", at_once=at_once)
+    written = raised.value.result
+    assert (raised.value.errno, written.calls) == (errno.ENOSPC, at_once)
+    assert [*map(bool, written)] == [text in model.asked for text in TEXTS]
+    unasked = [text for text, lines in zip(TEXTS, written, strict=True) if not lines]
+    assert all(write_questions(unasked, model, keep=keep, name="one"))
+    assert sorted(model.asked) == sorted(TEXTS)
 
 
 # Services that fail
@@ -400,12 +429,27 @@ async def test_it_writes_within_an_event_loop():
         ((["a"], 5), "model: expected a chat model"),
         (([5], repr), "passages: expected texts"),
         ((["a", " "], repr), "passages: expected a text"),
-        ((["a"], repr, 0), "count: expected an integer >= 1"),
+        (("Visitors", repr), r"passages: expected a list .*got one string 'Visitors'"),
+        ((5, repr), "passages: expected a list"),
+        ((["a"], repr, 0), "count: expected an integer >= 1, got 0"),
+        ((["a"], repr, True), "count: expected an integer, got True"),
     ],
 )
 def test_what_is_wrong_is_told_before_any_call(arguments, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        write_questions(*arguments)
+    for function in (write_questions, estimate_calls):
+        if function is write_questions or "model" not in message:
+            with pytest.raises((TypeError, ValueError), match=message):
+                function(*arguments)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, True, "8"])
+def test_a_number_of_calls_or_questions_is_an_integer_of_one_or_more(count):
+    with pytest.raises((TypeError, ValueError), match="at_once: expected an integer"):
+        write_questions(["a"], repr, at_once=count)
+    with pytest.raises((TypeError, ValueError), match="count: expected an integer"):
+        read_written_questions("{}", ["a"], count)
+    with pytest.raises((TypeError, ValueError), match="limit: expected an integer"):
+        pairs_from_passages([], count)
 
 
 @pytest.mark.parametrize("prompt", ["Write.", "{passages} {topic}", "{passages} {"])

@@ -8,6 +8,7 @@ UECError
 ├── NoDirection, also a ValueError             an encoder returned zeros, NaN or infinity
 ├── EncoderFailed, also a ConnectionError      what an encoder embeds with failed
 ├── NotRegularError, also an OSError           a path is a link, a pipe or a device
+├── NotKept, also an OSError                   questions were written, and no file keeps them
 └── InternalError, also a RuntimeError         a bug in this package
 
 A wrong argument raises Python's own ValueError or TypeError, a missing library ImportError, a disk
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_stack
+from typing import Any
 
 
 class UECError(Exception):
@@ -124,6 +126,20 @@ class EncoderFailed(UECError, ConnectionError):
 
 class NotRegularError(UECError, OSError, ValueError):
     """Raised if a path is not a regular file."""
+
+
+class NotKept(UECError, OSError):
+    """Raised if a file cannot keep what a model has written; `__cause__` is the disk's error.
+
+    Attributes
+    ----------
+    result : WrittenQuestions
+        What the model has written until then, which was paid for.
+    """
+
+    def __init__(self, message: str, result: Any = None, errno: int | None = None) -> None:  # noqa: ANN401
+        super().__init__(message)
+        self.result, self.errno = result, errno
 
 
 class InternalError(UECError, RuntimeError):

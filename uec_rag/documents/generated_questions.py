@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
+from uec_rag.base.checks import check_k
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
 from uec_rag.documents.plain_text import has_text
@@ -65,7 +66,7 @@ def make_questions(passages: Sequence[Passage], limit: int) -> dict[str, list[st
     dict of str to list of str
         The texts that answer each question, without their titles and the question.
     """
-    pairs_of = _questions(passages, limit)
+    pairs_of = _questions(passages, check_k(limit, "limit"))
     return {question: [answer for _, answer in pairs] for question, pairs in pairs_of.items()}
 
 
@@ -80,6 +81,7 @@ def questions_of(passages: Sequence[Passage], limit: int) -> dict[str, list[str]
     >>> questions_of([Passage("bread", text, {})], 60)
     {'Bread wants time.': ['bread']}
     """
+    check_k(limit, "limit")
     shuffled = random.Random(0).sample([*passages], len(passages))
     ids_of = {
         question: [id_ for id_, _ in pairs]

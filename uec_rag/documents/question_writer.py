@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 import regex
 
-from uec_rag.base.checks import check_k, check_type, clean_line, pluralize, quote
-from uec_rag.base.errors import warn
+from uec_rag.base.checks import as_list, check_k, check_type, clean_line, pluralize, quote
+from uec_rag.base.errors import NotKept, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import run_to_end
 from uec_rag.base.model_replies import objects_in, text_of
@@ -57,6 +57,7 @@ _LETTER, _SIGN = regex.compile(r"\p{L}"), regex.compile(r"[\p{L}\p{N}]")
 _NUMBER, _APART = regex.compile(r"\D*(\d{1,3})\D*"), regex.compile(r"[,;\n]")
 _MOST_MISSES = 2  # failures in turn after which a service counts as failed
 _DEEPEST = 8  # wrappers around a model
+_MOST_NAMED = 5  # passages that a warning names
 _A_TOKEN = 4  # characters, for an estimate
 _A_REPLY = 130  # tokens for a passage, for an estimate
 
@@ -172,7 +173,7 @@ def write_questions(
     TypeError, ValueError
         If a passage has no text, the model cannot be called, or the prompt lacks a field.
     OSError
-        If the file cannot be written.
+        If the file cannot be written; once a model was called, `NotKept`, which has what it wrote.
 
     Examples
     --------
@@ -182,15 +183,12 @@ def write_questions(
     >>> written[0]
     ['May I bring my cat?', 'kitten']
     """
-    texts = [_text_of(passage, tenant) for passage in passages]
-    writer = _Writer(
-        _caller(model),
-        _template(prompt, check_k(count, "count")),
-        count,
-        name or _name_of(model),
-        QuestionFile(None if keep is None else as_path(keep)),
-    )
-    return writer.write(texts, at_once or _at_once(model), show_progress)
+    texts = _texts_of(passages, tenant)
+    at_once = _at_once(model) if at_once is None else check_k(at_once, "at_once")
+    call, template = _caller(model), _template(prompt, count)
+    file = QuestionFile(None if keep is None else as_path(keep))
+    writer = _Writer(call, template, int(count), name or _name_of(model), file)
+    return writer.write(texts, at_once, show_progress)
 
 
 def estimate_calls(
@@ -213,9 +211,9 @@ def estimate_calls(
     >>> passages, calls
     (2, 1)
     """
-    texts = [_text_of(passage, tenant) for passage in passages]
+    texts, template = _texts_of(passages, tenant), _template(prompt, count)
     file = QuestionFile(None if keep is None else as_path(keep))
-    writer = _Writer(repr, _template(prompt, count), count, name or _name_of(model), file)
+    writer = _Writer(repr, template, int(count), name or _name_of(model), file)
     todo = writer.todo(texts)
     batches = [*_batches(todo)]
     return len(todo), len(batches), sum(map(writer.estimate, batches))
@@ -238,6 +236,8 @@ class _Writer:
         The texts that are refused, with what is said of them.
     empty : set of str
         The texts of which nobody asks. They are not kept: the next run asks for them again.
+    unkept : list of OSError
+        What the file could not be written for; nothing is asked for any more.
     """
 
     call: Callable[[str], Any]
@@ -249,6 +249,7 @@ class _Writer:
     tokens: int = 0
     refusals: dict[str, str] = field(default_factory=dict)
     empty: set[str] = field(default_factory=set)
+    unkept: list[OSError] = field(default_factory=list)
     lock: Any = field(default_factory=threading.Lock)
 
     def key(self, text: str) -> str:
@@ -272,12 +273,8 @@ class _Writer:
             except CallFailed as failed:
                 failure = said_by(failed.error)
         lists = [[*self._written(text)] for text in texts]
+        self._warn_of_losses(texts, losses)
         losses += self.refusals
-        if self.refusals:
-            rows = (
-                f"passages[{texts.index(t)}] ({t!r:.40}: {e})" for t, e in self.refusals.items()
-            )
-            warn(f"The model {self.name!r} refused {', '.join(rows)}; left out.")
         outcomes = {*losses, *self.empty}
         unasked = sum(text not in outcomes and self.key(text) not in self.file for text in texts)
         if failure:
@@ -286,7 +283,29 @@ class _Writer:
                 f"{pluralize(unasked, 'passage')}; write again to go on from there."
             )
         facts = reused, len(losses), unasked, self.calls, self.tokens, failure
-        return WrittenQuestions(lists, *facts)
+        result = WrittenQuestions(lists, *facts)
+        for error in self.unkept:
+            raise NotKept(
+                f"keep: {str(self.file.path)!r} cannot be written ({error}); make room, and write "
+                "again for the passages whose lists in `result` of this error are empty.",
+                result,
+                error.errno,
+            ) from error
+        return result
+
+    def _warn_of_losses(self, texts: Sequence[str], losses: Sequence[str]) -> None:
+        """Warn of the passages whose replies were wrong twice, and of those that were refused."""
+        places = {text: place for place, text in reversed([*enumerate(texts)])}
+        rows = [f"passages[{places[text]}] ({text!r:.40})" for text in losses]
+        if rows:
+            suffix = f" and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
+            warn(
+                f"The model {self.name!r} replied wrongly for {', '.join(rows[:_MOST_NAMED])}{suffix}"
+                ", also when asked again; left out."
+            )
+        if self.refusals:
+            refusals = (f"passages[{places[t]}] ({t!r:.40}: {e})" for t, e in self.refusals.items())
+            warn(f"The model {self.name!r} refused {', '.join(refusals)}; left out.")
 
     def _written(self, text: str) -> Written:
         return self.file[key] if (key := self.key(text)) in self.file else ()
@@ -295,7 +314,7 @@ class _Writer:
         """Ask for texts, and return those whose replies were wrong."""
         batches, wrong, misses = [*_batches(texts, size)], list[str](), 0
         calls = Calls(lambda items: [*map(self._ask_for, items)], at_once, size=1)
-        while batches:
+        while batches and not self.unkept:
             ends = set[int]()
             try:
                 with patiently():
@@ -304,6 +323,8 @@ class _Writer:
                         for missed, count in outcomes:
                             wrong += missed
                             progress.update(count)
+                            if self.unkept:
+                                return wrong
                             progress.name = (
                                 f"{_STEP} ({self.calls:,} calls, {self.tokens:,} tokens)"
                             )
@@ -333,7 +354,10 @@ class _Writer:
         with self.lock:
             self.calls, self.tokens = self.calls + 1, self.tokens + tokens
         rows = read_written_questions(content, batch, self.count)
-        self.file.add({self.key(batch[at]): lines for at, lines in rows.items() if lines})
+        try:
+            self.file.add({self.key(batch[at]): lines for at, lines in rows.items() if lines})
+        except OSError as error:  # which is no failure of the service
+            self.unkept.append(error)
         self.empty.update(batch[at] for at, lines in rows.items() if not lines)
         return [text for at, text in enumerate(batch) if at not in rows], len(rows)
 
@@ -361,6 +385,7 @@ def read_written_questions(reply: str, texts: Sequence[str], count: int = 3) -> 
     >>> read_written_questions(reply, ["Cats purr."])
     {}
     """
+    check_k(count, "count")
     rows, items = dict[int, Written](), [*_numbered(objects_in(reply, len(reply)))]
     numbers = {number for number, _ in items}
     start = 0 if 0 in numbers else 1
@@ -423,6 +448,7 @@ _STEP, _FIELD = "Writing questions", "\0passages\0"
 
 def _template(prompt: str, count: int) -> str:
     """Return a prompt with the number of questions in it, and a mark for the passages."""
+    check_k(count, "count")
     check_type(prompt, str, "prompt", "a string")
     try:
         template = prompt.format(passages=_FIELD, count=count)
@@ -444,6 +470,10 @@ class _TextOf(str):
 
 def _tenant_of(text: str) -> str:
     return getattr(text, "tenant", "")
+
+
+def _texts_of(passages: Iterable[object], tenant: str) -> list[str]:
+    return [_text_of(passage, tenant) for passage in as_list(passages, "passages")]
 
 
 def _text_of(passage: object, tenant: str = "") -> str:

@@ -77,7 +77,7 @@ def questions_to_ask(retriever: Retriever, tenant: Filter | Everyone = EVERYONE)
     `tenant`: selects the passages of which they are made.
     """
     passages = [*islice(retriever.passages(tenant=tenant), _LOOKED_AT)]
-    drafts = make_questions(passages, len(passages))
+    drafts = make_questions(passages, _LOOKED_AT)
     questions = [one_line(draft.replace("`", "")) for draft in drafts if not is_code(draft)]
     questions = [question for question in questions if not question.endswith(_STATES)]
     return sorted(questions, key=lambda question: not question.endswith(("?", "\uff1f", "\u061f")))
