@@ -298,10 +298,10 @@ class _Writer:
         places = {text: place for place, text in reversed([*enumerate(texts)])}
         rows = [f"passages[{places[text]}] ({text!r:.40})" for text in losses]
         if rows:
-            suffix = f" and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
+            rows[_MOST_NAMED:] = [f"{len(rows) - _MOST_NAMED:,} more"][: len(rows) - _MOST_NAMED]
             warn(
-                f"The model {self.name!r} replied wrongly for {', '.join(rows[:_MOST_NAMED])}{suffix}"
-                ", also when asked again; left out."
+                f"The model {self.name!r} replied wrongly for {', '.join(rows)}, also when asked "
+                "again; left out."
             )
         if self.refusals:
             refusals = (f"passages[{places[t]}] ({t!r:.40}: {e})" for t, e in self.refusals.items())

@@ -234,9 +234,9 @@ class BlackBoxEncoder(IdentityHead):
             yield [place for text in batch for place in places[text]], Encoded(unit, unit)
         if failures:
             count = sum(error.count for error in failures)
-            error = min(failures, key=lambda error: places[error.text][0])
-            row = places[error.text][0]
-            raise NoDirection(self.name, count, row, texts, is_null=error.is_null)
+            failure = min(failures, key=lambda error: places[error.text][0])
+            row = places[failure.text][0]
+            raise NoDirection(self.name, count, row, texts, is_null=failure.is_null)
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
