@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -29,7 +29,7 @@ from uec_rag.base.text import (
 from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.notations import in_one_form
-from uec_rag.evidence.family import Family, is_in_title_case, namesakes_of, tokens_of
+from uec_rag.evidence.family import Family, family_of, is_in_title_case, namesakes_of, tokens_of
 from uec_rag.evidence.marks import Marks, marks_of
 from uec_rag.questions.frames import asking_clause
 from uec_rag.questions.languages import ENGLISH, case, function_words, matcher, words_alike
@@ -100,6 +100,18 @@ class QuestionWords:
         rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(bags)))
         rarities = dict(zip(counts, rarity.tolist(), strict=True))
         return cls(phrasing, hits, tables, rarities, size, False, tables_beside=tables_beside)
+
+    def in_order(self, places: Sequence[int]) -> QuestionWords:
+        """Return the words with the first hits in another order, by their places before."""
+        order, language = [*places, *range(len(places), len(self.hits))], self.phrasing.language
+        hits = [self.hits[place] for place in order]
+        return replace(
+            self,
+            hits=hits,
+            tables=[self.tables[place] for place in order],
+            tables_beside=[self.tables_beside[place] for place in order],
+            family=family_of(self.phrasing.text, [hit.text for hit in hits[:READ]], language),
+        )
 
     @cached_property
     def content(self) -> dict[str, float]:

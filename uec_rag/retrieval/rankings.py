@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import attrgetter
-from typing import Literal, cast
+from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -385,8 +385,67 @@ def find_block(
 
 
 def judge(block: Block) -> list[Ranking]:
-    """Compute the confidence in the hits of each question of a block."""
-    features, comparisons, evidence = features_of(block)
+    """Compute the confidence in the hits of each question of a block.
+
+    What answers by its text alone is before what was found by questions beside it, which anybody
+    may have written.
+    """
+    rankings = _judge(block)
+    if any(words.tables_beside for words in block.words):
+        for row, by_texts in enumerate(_judge(_in_order_of_texts(block), by_texts=True)):
+            is_other = by_texts.words.hits[0] is not rankings[row].words.hits[0]
+            if is_other and by_texts.confidence >= SURE:
+                rankings[row] = by_texts
+    return rankings
+
+
+def _in_order_of_texts(block: Block) -> Block:
+    """Return a block whose first hits are in the order of their texts, without what is beside."""
+    orders = list[NDArray[np.intp]]()
+    words = list[QuestionWords]()
+    for row, (of_row, (numbers, distinct)) in enumerate(
+        zip(block.words, block.copies, strict=True)
+    ):
+        ranks = np.arange(len(distinct))
+        if of_row.tables_beside:
+            _, mu, _ = _compare_texts(block, row)
+            nearest = np.argsort(-mu[:LIKENED], kind="stable")
+            ranks[nearest] = np.arange(len(nearest))
+            of_row = of_row.in_order(nearest.tolist())
+        words.append(of_row)
+        orders.append(np.argsort(ranks[numbers], kind="stable"))
+    order = np.stack(orders)
+
+    def sort(array: NDArray[Any]) -> NDArray[Any]:
+        return np.take_along_axis(array, order, axis=1)
+
+    top, texts = block.top, sort(block.texts)
+    passages = [
+        {at: hits[old] for at, old in enumerate(places.tolist()) if old in hits}
+        for hits, places in zip(block.passages, order, strict=True)
+    ]
+    return replace(
+        block,
+        top=replace(
+            top,
+            columns=sort(top.columns),
+            scores=sort(top.scores),
+            mu=sort(top.mu),
+            sigma2=sort(top.sigma2),
+        ),
+        texts=texts,
+        similarities=np.take_along_axis(block.similarities, order[:, None], axis=2),
+        disagreement=sort(block.disagreement),
+        copies=[*map(_copies, texts)],
+        passages=passages,
+        words=words,
+        unfamiliar=[*map(_unfamiliar, repeat(block.method), block.phrasings, passages)],
+    )
+
+
+def _judge(block: Block, *, by_texts: bool = False) -> list[Ranking]:
+    """Compute the confidence; `by_texts`: whether questions beside the texts are no evidence."""
+    features, comparisons, evidence = features_of(block, by_texts=by_texts)
     probabilities = block.method.model.probabilities(features)
     return [
         Ranking(
@@ -551,39 +610,27 @@ def _words_of(
     )
 
 
-def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[float]]]:
+def features_of(
+    block: Block, *, by_texts: bool = False
+) -> tuple[Features, list[Comparison], list[list[float]]]:
     """Compute the features of the first different texts of each question, and its evidence.
 
-    This is the comparison with them, and the value of each row of `OF_HITS`.
+    This is the comparison with them, and the value of each row of `OF_HITS`. `by_texts`: whether
+    questions beside the texts are no evidence.
     """
-    model, fitted, slope = block.method.model, block.method.fitted, block.slope
+    model, slope = block.method.model, block.slope
     logits, variance = list[FloatArray](), list[FloatArray]()
     comparisons, evidence = list[Comparison](), list[list[float]]()
     similarities = np.zeros((len(block.phrasings), len(block.parts)), dtype=np.float32)
-    by_words = np.array([bool(part.terms) for part in block.parts])
-    for row, (phrasing, (_, distinct)) in enumerate(
-        zip(block.phrasings, block.copies, strict=True)
-    ):
-        mu, to_hits = block.top.mu[row][distinct], block.similarities[row][:, distinct]
-        before, of_words = to_hits, block.words[row]
-        if phrasing.turns:
-            # The mean of several texts is shorter, which lowers all similarities to it, and the
-            # confidence model was fitted on single texts.
-            to_hits = to_hits / _mean_lengths(block, row)[:, None]
-        likeness = None
-        if of_words.tables_beside:  # the text itself is to answer, by which confidence was learned
-            to_hits, shares = to_hits.copy(), np.array(of_words.own_shares, dtype=np.float32)
-            to_hits[by_words, : len(shares)] *= shares
-            likeness = _compare_written(block, row, to_hits, ~by_words)
-        if to_hits is not before:
-            weights = (block.coefficients[row] * fitted.weights)[:, None]
-            mu = mu + (weights * (to_hits - before)).sum(axis=0)
+    for row, (of_words, (_, distinct)) in enumerate(zip(block.words, block.copies, strict=True)):
+        to_hits, mu, likeness = _compare_texts(block, row)
         similarities[row] = to_hits[:, 0]
         logits.append((slope * mu + block.offset[row]).astype(np.float32))
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
         scaled, names = logits[row] / model.temperature, unheard_names(of_words)
-        same = 0.0 if likeness is None or model.standardised else sameness(likeness)
+        is_judged = likeness is None or model.standardised or by_texts
+        same = 0.0 if likeness is None or is_judged else sameness(likeness)
         is_learned = not model.standardised
         comparison = Comparison(of_words, scaled, gap, names, likeness, same, is_learned)
         comparisons.append(comparison)
@@ -603,6 +650,30 @@ def features_of(block: Block) -> tuple[Features, list[Comparison], list[list[flo
         np.array(chances, dtype=np.float32),
     )
     return computed, comparisons, evidence
+
+
+def _compare_texts(block: Block, row: int) -> tuple[FloatArray, FloatArray, Asked | None]:
+    """Compare a question with its different hits: each encoder's similarity, mu, what is written.
+
+    Where questions and names stand beside texts, these are compared alone: the text itself is to
+    answer, by which confidence was learned.
+    """
+    distinct, words = block.copies[row][1], block.words[row]
+    mu, to_hits = block.top.mu[row][distinct], block.similarities[row][:, distinct]
+    before, likeness = to_hits, None
+    if block.phrasings[row].turns:
+        # The mean of several texts is shorter, which lowers all similarities to it, and the
+        # confidence model was fitted on single texts.
+        to_hits = to_hits / _mean_lengths(block, row)[:, None]
+    if words.tables_beside:
+        by_words = np.array([bool(part.terms) for part in block.parts])
+        to_hits, shares = to_hits.copy(), np.array(words.own_shares, dtype=np.float32)
+        to_hits[by_words, : len(shares)] *= shares
+        likeness = _compare_written(block, row, to_hits, ~by_words)
+    if to_hits is not before:
+        weights = (block.coefficients[row] * block.method.fitted.weights)[:, None]
+        mu = mu + (weights * (to_hits - before)).sum(axis=0)
+    return to_hits, mu, likeness
 
 
 def _compare_written(
