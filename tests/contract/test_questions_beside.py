@@ -142,19 +142,22 @@ def test_over_an_index_of_llama_index_its_vectors_of_both_are_read(key):
     assert not any("hall" in text or "lodge" in text for text in EMBEDDED)
 
 
-def test_over_a_retriever_the_texts_that_it_finds_are_encoded_with_them():
-    plain, asked = (
-        InMemoryVectorStore(LangChain.Member()).as_retriever(search_kwargs={"k": 40})
-        for _ in range(2)
-    )
-    plain.vectorstore.add_texts([TEXT, *FILLERS])
-    asked.vectorstore.add_texts([TEXT, *FILLERS], metadatas_of())
-    embed = UEC([bag_of_words(64, "fine")])
-    first = [
-        langchain.UECRetriever.over(theirs, embed, k=1, fit=False).invoke("girlfriend sleep over")
-        for theirs in (plain, asked)
-    ]
-    assert [found[0].page_content == TEXT for found in first] == [False, True]
+@pytest.mark.parametrize("way", ["over", "gate"])
+def test_of_another_retriever_the_texts_that_it_finds_are_encoded_alone(way):
+    theirs = InMemoryVectorStore(LangChain.Member()).as_retriever(search_kwargs={"k": 40})
+    theirs.vectorstore.add_texts([TEXT, *FILLERS[:29]], metadatas_of()[:30])
+    embed, embedded = bag_of_words(64, "fine"), []
+
+    def model(texts):
+        embedded.extend(texts)
+        return embed(texts)
+
+    if way == "over":
+        langchain.UECRetriever.over(theirs, UEC([model]), k=1, fit=False).invoke("sleep over")
+    else:
+        langchain.UECGate(retriever=theirs, embedding=UEC([model])).invoke("sleep over")
+    assert TEXT in embedded
+    assert not any("girlfriend" in text for text in embedded)
 
 
 @pytest.fixture(scope="module")

@@ -476,7 +476,7 @@ class SourceStore(CandidateStore):
     def encode(self, passages: Sequence[Passage]) -> list[Encoded]:
         """Encode passages without their words, of the text that the store's embedding saw.
 
-        If the store has no vectors of theirs, models also see questions and names in the metadata.
+        If the store has no vectors of theirs, models see the texts alone.
 
         Raises
         ------

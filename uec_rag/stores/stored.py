@@ -27,7 +27,7 @@ from uec_rag.encoders.base import (
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.filters import comparable, key_of, matching, parse
 from uec_rag.stores.local import View
-from uec_rag.stores.passage import Passage, with_questions
+from uec_rag.stores.passage import Passage
 
 _MOST_LISTED = 20_000  # passages whose words are counted
 _MOST_OF_TENANTS, _LEAST = 3 * _MOST_LISTED, 100  # passages whose words are kept; of one tenant
@@ -136,7 +136,7 @@ class Mirror:
     def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Encode passages without their words, of which only what is not known here is encoded.
 
-        Errors as in `read`.
+        Models see the texts alone, which are to answer. Errors as in `read`.
         """
         blocks, texts = self.read(encoders, passages), list[str]()
         encoded, nothing = list[Encoded](), np.zeros((len(passages), 0), dtype=np.float32)
@@ -145,7 +145,7 @@ class Mirror:
                 encoded.append(Encoded(nothing, nothing))
                 continue
             if position not in blocks:
-                texts = texts or [with_questions(p.metadata, p.text) for p in passages]
+                texts = texts or [passage.text for passage in passages]
             encoded.append(blocks.get(position) or encoder.encode(texts, "passage"))
         return encoded
 
