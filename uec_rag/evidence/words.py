@@ -103,15 +103,14 @@ class QuestionWords:
 
     def in_order(self, places: Sequence[int]) -> QuestionWords:
         """Return the words with the first hits in another order, by their places before."""
-        order, language = [*places, *range(len(places), len(self.hits))], self.phrasing.language
-        hits = [self.hits[place] for place in order]
-        return replace(
-            self,
-            hits=hits,
-            tables=[self.tables[place] for place in order],
-            tables_beside=[self.tables_beside[place] for place in order],
-            family=family_of(self.phrasing.text, [hit.text for hit in hits[:READ]], language),
+        hits, tables, beside = (
+            [*map(items.__getitem__, places), *items[len(places) :]]
+            for items in (self.hits, self.tables, self.tables_beside)
         )
+        texts, family = [hit.text for hit in hits[:READ]], self.family
+        if self.are_counted:
+            family = family_of(self.phrasing.text, texts, self.phrasing.language)
+        return replace(self, hits=hits, tables=tables, tables_beside=beside, family=family)
 
     @cached_property
     def content(self) -> dict[str, float]:
