@@ -27,6 +27,7 @@ from uec_rag.index import save as index_save
 from uec_rag.index.save import check_index
 from uec_rag.index.updates import MADE_WITH, update_files
 from uec_rag.stores import LocalStore
+from uec_rag.stores.local import segments
 from uec_rag.stores.local.database import Database
 
 
@@ -357,6 +358,57 @@ def test_a_path_may_begin_with_the_users_folder(small, tmp_path, monkeypatch):
     assert UEC.load("~/uec", encoders=by_name(small.uec)).names == small.uec.names
 
 
+@pytest.mark.parametrize("number", [errno.EFBIG, errno.ENOSPC, errno.EDQUOT])
+def test_what_a_disk_cannot_hold_is_told_and_leaves_nothing(small, path, tmp_path, number):
+    before, other = [*small.passages()], index_of(small.uec, ["tavone"])
+
+    def fail(_):
+        raise OSError(number, os.strerror(number))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "to_disk", fail)
+        for change in (lambda: small.add(["tavone"]), lambda: other.save(tmp_path / "a" / "b")):
+            with pytest.raises(
+                OSError, match=r"Nothing was changed; (raise|make) .*try again"
+            ) as e:
+                change()
+            assert e.value.errno == number
+    assert [*small.passages()] == before
+    assert not (tmp_path / "a").exists()
+    other.save(tmp_path / "a" / "b")
+
+
+def test_a_failed_save_removes_nothing_that_was_there(small, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for name in ("notes.txt", "index.db"):
+        folder = tmp_path / name.partition(".")[0]
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        with pytest.raises((FileExistsError, IndexCorrupted)):
+            small.save(folder)
+        assert (folder / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_closed_index_refuses_searches_and_changes(small, path, in_memory):
+    index = index_of(small.uec, ["tavone"]) if in_memory else small
+    index.close()
+    index.close()
+    calls = [
+        lambda: index.search(["tavone"]),
+        lambda: index.search_vector([1.0] * 8),
+        lambda: index.add(["tavone"]),
+        lambda: index.delete(["p0"]),
+        index.snapshot,
+    ]
+    if not in_memory:
+        calls += [lambda: index.label("tavone", ["p0"]), lambda: index.get(["p0"])]
+    for call in calls:
+        with pytest.raises(RuntimeError, match=r"was closed.* load (it|the index) again"):
+            call()
+    assert len(load_index(path, small.uec)) == 10
+
+
 OLDER = (
     "DROP TABLE segments",
     "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
@@ -377,6 +429,9 @@ def test_an_index_of_another_version_is_refused_with_what_to_do(small, path, tmp
     said = r"has format 1, expected 5: an earlier version .* elsewhere or after removing this"
     with pytest.raises(IndexCorrupted, match=said):
         Retriever.load(path)
+    with pytest.raises(IndexCorrupted, match=said):
+        check_index(path)
+    assert settings or not [*path.glob("*-wal"), *path.glob("*-shm")]
     (tmp_path / "old" / "generations").mkdir(parents=True)
     (tmp_path / "old" / "manifest.json").write_text("{}")
     for call in (Retriever.load, index_of(small.uec, ["tavone"]).save):

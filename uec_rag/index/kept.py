@@ -39,7 +39,7 @@ class Kept:
     settings : Settings
     required : bool or None
         Whether a tenant is required; None for what the folder says.
-    is_snapshot : bool
+    is_snapshot, is_closed : bool
     first_fit : FirstFit
     is_being_fitted : bool
         Whether it is a snapshot that was taken during a fit beside it.
@@ -53,6 +53,7 @@ class Kept:
         self, uec: UEC, store: Searched, language: str | None, fit: FitMode, *, required: bool
     ) -> None:
         self.uec, self.store, self.language = uec, store, language
+        self.is_closed = False
         self._posteriors = uec.fitted.posteriors
         if len(store):
             self.written.bind(fingerprint_of_encoders(uec.encoders, uec.fitted))
@@ -72,6 +73,7 @@ class Kept:
         """Pickle the path of a folder, or the passages of an index in memory."""
         settings = replace(self.settings, values={})
         state = self.__dict__ | {"living": {}, "warnings": set(), "_begun": None}
+        state["is_closed"] = False  # it is opened again
         if self.is_snapshot:  # whose store has all that it needs of the folder but these
             settings = Settings(LocalStore())
             settings.home.change_settings(self._settings_alone())
@@ -158,6 +160,7 @@ class Kept:
     @property
     def written(self) -> Store:
         """The store, to write to; RuntimeError in a snapshot."""
+        self.check_open()
         if not isinstance(self.store, Store):
             raise RuntimeError("this is a snapshot of an index; write to the index itself.")
         return self.store
@@ -241,11 +244,21 @@ class Kept:
         core.settings, core.calibration = settings, settings.read_calibration()
         return core
 
+    def check_open(self) -> None:
+        """Raise RuntimeError once the index was closed."""
+        if self.is_closed:
+            raise RuntimeError(
+                "this index was closed, and is not searched or written to any more; load it again, "
+                "as by Retriever.load(path)."
+            )
+
     def follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
 
         FingerprintMismatch if the ensemble is another one, and was not loaded from the folder.
+        RuntimeError if it was closed.
         """
+        self.check_open()
         if self.is_snapshot:
             return
         if self.settings.home.settings is not self.settings.values:
@@ -272,6 +285,7 @@ class Kept:
 
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
+        self.is_closed = True
         for store in {id(home): home for home in (self.settings.home, self.store)}.values():
             if isinstance(store, Store):
                 store.close()

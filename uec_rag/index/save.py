@@ -23,7 +23,7 @@ from uec_rag.base.errors import (
     as_corrupted,
     corruption,
 )
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
+from uec_rag.base.files import DATABASE, ENSEMBLE, to_disk
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.ensemble_file import (
     SavedEnsemble,
@@ -219,8 +219,11 @@ def save_index(
     `settings`: labels and how it was made, also of a snapshot of it. `required`: whether it
     requires a tenant, None for as the index that is there does.
     """
-    is_new, home = not is_index(path), LocalStore(path)
+    is_empty = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    parents = [parent for parent in path.parents if not parent.exists()]
+    home: LocalStore | None = None
     try:
+        home = LocalStore(path)
         with home.changing():
             if required is None:
                 required = bool(home.settings.get(TENANT_REQUIRED))
@@ -231,9 +234,13 @@ def save_index(
             record(home, store, uec, calibration)
             home.change_settings({TENANT_REQUIRED: required})
     except BaseException:
-        home.close()
-        if is_new:
+        if home is not None:
+            home.close()
+        if is_empty:  # all that is there now is of this save
             shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                for parent in parents:
+                    parent.rmdir()
         raise
     home.remove_deleted()
     return home

@@ -226,6 +226,38 @@ def kind_errors(path: Path) -> Iterator[None]:
         raise corruption(
             path, f"is damaged, or is no index ({error}); build the index again."
         ) from error
+    except OSError as error:
+        advice = _OF_FULL.get(error.errno or 0)
+        if advice is None or "Nothing was changed" in str(error):
+            raise
+        raise OSError(
+            error.errno,
+            f"path: a file of {str(path.parent)!r} cannot be written ({error.strerror}). Nothing "
+            f"was changed; {advice}, and try again.",
+        ) from error
+
+
+_OF_FULL = {
+    errno.EFBIG: "raise the largest size of a file (ulimit -f, or another file system)",
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room in the quota",
+}
+
+
+def _refuse_other_format(path: Path) -> None:
+    """Raise IndexCorrupted for an index of another version, beside which no file is made."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        [(version,)] = connection.execute("PRAGMA user_version")
+        [(application,)] = connection.execute("PRAGMA application_id")
+        if application == APPLICATION and version != _FORMAT:
+            _check_schema(connection, path)
+    except sqlite3.DatabaseError:  # which is told where it is opened
+        return
+    finally:
+        connection.close()
 
 
 class _InMemory(sqlite3.Connection):
@@ -256,7 +288,7 @@ class Database:
         self.in_memory, self.read_only = folder is None, read_only
         self.writing = threading.RLock()
         self.reading = threading.RLock()
-        self._may_create = create
+        self._may_create, self._is_closed = create, False
         self._identity: tuple[int, int] | None = None
         self._presence: Presence | None = None
         self._writer: int | None = None  # the thread that has a transaction
@@ -272,6 +304,7 @@ class Database:
                 file = self.path.with_name(DATABASE + suffix)
                 if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
                     raise corruption(file, "is no regular file; replace it by the file itself.")
+            _refuse_other_format(self.path)
             uri = self.path.as_uri()
             if self.read_only:
                 self._reader = self._write = self._connect_read_only(uri)
@@ -432,6 +465,9 @@ class Database:
             self._is_open, self._writer, self._presence = False, None, None
 
     def _reopen(self) -> None:
+        """Open it again in a forked child; RuntimeError if it was closed."""
+        if self._is_closed:
+            raise RuntimeError(f"path: {str(self.path)!r} was closed; load the index again.")
         if not self._is_open:
             self._open()
 
@@ -455,6 +491,7 @@ class Database:
     def close(self) -> None:
         """Write the log into the file, and close the connections."""
         with self.writing, self.reading:
+            self._is_closed = not self.in_memory
             if self._is_open and not self.in_memory:
                 with suppress(sqlite3.Error):
                     self._reader.close()

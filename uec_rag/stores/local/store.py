@@ -492,7 +492,8 @@ class LocalStore(Store):
     def close(self) -> None:
         """Close the database; the store cannot be used after."""
         self._cleaning.end()
-        with suppress(OSError, IndexCorrupted):  # a damaged one can be closed, too
+        # One that is damaged, or was closed before, can be closed, too.
+        with suppress(OSError, IndexCorrupted, RuntimeError):
             self._clean_up(_always)
         self._home.database.close()
 
