@@ -197,7 +197,7 @@ def test_a_fit_whose_service_fails_is_tried_again_and_ends_no_search():
     assert found.decision.code == "uncertain"
     broken.clear()
     assert not index.uec.is_fitted
-    index._kept.first_fit.not_before = 0.0  # a minute later
+    index._core.first_fit.not_before = 0.0  # a minute later
     index.search(ASKED)
     assert index.uec.is_fitted
 

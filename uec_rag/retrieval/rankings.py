@@ -390,39 +390,37 @@ def judge(block: Block) -> list[Ranking]:
     What answers by its text alone is before what was found by questions beside it, which anybody
     may have written.
     """
-    rankings = _judge(block)
-    if any(words.tables_beside for words in block.words):
-        for row, by_texts in enumerate(_judge(_in_order_of_texts(block), by_texts=True)):
-            is_other = by_texts.words.hits[0] is not rankings[row].words.hits[0]
-            if is_other and by_texts.confidence >= SURE:
-                rankings[row] = by_texts
+    rankings, orders = _judge(block), dict[int, list[int]]()
+    for row, words in enumerate(block.words):
+        if words.tables_beside:
+            _, mu, _ = _compare_texts(block, row)
+            order = np.argsort(-mu[:LIKENED], kind="stable").tolist()
+            orders |= {row: order} if order[0] else {}
+    by_texts = _judge(_in_order(block, orders), by_texts=True) if orders else rankings
+    for row in orders:
+        if by_texts[row].confidence >= SURE:
+            rankings[row] = by_texts[row]
     return rankings
 
 
-def _in_order_of_texts(block: Block) -> Block:
-    """Return a block whose first hits are in the order of their texts, without what is beside."""
-    orders = list[NDArray[np.intp]]()
-    words = list[QuestionWords]()
-    for row, (of_row, (numbers, distinct)) in enumerate(
-        zip(block.words, block.copies, strict=True)
-    ):
+def _in_order(block: Block, orders: Mapping[int, list[int]]) -> Block:
+    """Return a block in which the first different hits of some rows have another order."""
+    places, words = list[NDArray[np.intp]](), [*block.words]
+    for row, (numbers, distinct) in enumerate(block.copies):
         ranks = np.arange(len(distinct))
-        if of_row.tables_beside:
-            _, mu, _ = _compare_texts(block, row)
-            nearest = np.argsort(-mu[:LIKENED], kind="stable")
-            ranks[nearest] = np.arange(len(nearest))
-            of_row = of_row.in_order(nearest.tolist())
-        words.append(of_row)
-        orders.append(np.argsort(ranks[numbers], kind="stable"))
-    order = np.stack(orders)
+        if row in orders:
+            ranks[orders[row]] = np.arange(len(orders[row]))
+            words[row] = words[row].in_order(orders[row])
+        places.append(np.argsort(ranks[numbers], kind="stable"))
+    order = np.stack(places)
 
     def sort(array: NDArray[Any]) -> NDArray[Any]:
         return np.take_along_axis(array, order, axis=1)
 
     top, texts = block.top, sort(block.texts)
     passages = [
-        {at: hits[old] for at, old in enumerate(places.tolist()) if old in hits}
-        for hits, places in zip(block.passages, order, strict=True)
+        {at: hits[old] for at, old in enumerate(of_row.tolist()) if old in hits}
+        for hits, of_row in zip(block.passages, order, strict=True)
     ]
     return replace(
         block,
