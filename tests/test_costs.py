@@ -255,9 +255,12 @@ def test_a_history_of_short_lines_costs_what_prose_does(retriever, line):
     assert costs[1] < 8 * max(costs[0], 0.05)
 
 
-def test_what_is_remembered_of_long_texts_is_bounded_by_its_size():
+@pytest.mark.parametrize("parting", [" ", "x"], ids=["words", "a word"])
+def test_what_is_remembered_of_long_texts_is_bounded_by_its_size(parting):
     rows = np.random.default_rng(0).integers(0, 5000, (31, 2000)).tolist()
-    texts = [" ".join(f"W{word} gate" for word in row) for row in rows]
+    texts = [f"Gate {parting.join(f'W{word} gate' for word in row)}" for row in rows]
+    if parting == "x":
+        texts = [text.replace(" ", "x") * 10 for text in texts]
     index = Retriever(UEC(["bm25"]), fit=False)
     index.add(texts, metadatas=[{"page": page} for page in range(31)])
     for page in range(31):
