@@ -113,7 +113,8 @@ class Marks:
     def initials(self) -> dict[str, tuple[str, ...]]:
         """The initials of names of several words, with these."""
         runs, run = list[list[str]](), list[str]()
-        for word in self.words:
+        for match in self.tokens:
+            word = match[0]
             if word[0].isupper():
                 run.append(word)
             elif word not in ("of", "and", "for", "the", "de", "der", "des", "für", "und"):

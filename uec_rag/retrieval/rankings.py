@@ -5,6 +5,7 @@ view_for      looks at the passages; in a remote store, at the candidates of its
 top_k         finds the columns with the highest s_hat, and which of them have the same text
 features_of   computes what the confidence in each question's hits is estimated from
 judge         estimates it
+texts_first   puts what answers by its text alone before what questions beside texts find
 
 From there on, all is about one question: `uec_rag.retrieval.search` decides.
 """
@@ -316,7 +317,7 @@ def find(
         view = view_for(method.fitted, store, questions, of_rows, k)
         if len(view):
             block = find_block(method, store, view, phrasings[rows], of_rows, k, rivals)
-            yield from judge(block)
+            yield from texts_first(block, judge(block))
         else:
             yield from [None] * len(phrasings[rows])
 
@@ -384,19 +385,18 @@ def find_block(
     )
 
 
-def judge(block: Block) -> list[Ranking]:
-    """Compute the confidence in the hits of each question of a block.
+def texts_first(block: Block, rankings: list[Ranking]) -> list[Ranking]:
+    """Return the rankings of a block, in which what answers by its text alone is first.
 
-    What answers by its text alone is before what was found by questions beside it, which anybody
-    may have written.
+    It is before what was found by questions beside it, which anybody may have written.
     """
-    rankings, orders = _judge(block), dict[int, list[int]]()
+    orders = dict[int, list[int]]()
     for row, words in enumerate(block.words):
         if words.tables_beside:
             _, mu, _ = _compare_texts(block, row)
             order = np.argsort(-mu[:LIKENED], kind="stable").tolist()
             orders |= {row: order} if order[0] else {}
-    by_texts = _judge(_in_order(block, orders), by_texts=True) if orders else rankings
+    by_texts = judge(_in_order(block, orders), by_texts=True) if orders else rankings
     for row in orders:
         if by_texts[row].confidence >= SURE:
             rankings[row] = by_texts[row]
@@ -441,8 +441,11 @@ def _in_order(block: Block, orders: Mapping[int, list[int]]) -> Block:
     )
 
 
-def _judge(block: Block, *, by_texts: bool = False) -> list[Ranking]:
-    """Compute the confidence; `by_texts`: whether questions beside the texts are no evidence."""
+def judge(block: Block, *, by_texts: bool = False) -> list[Ranking]:
+    """Compute the confidence in the hits of each question of a block.
+
+    `by_texts`: whether questions beside the texts are no evidence.
+    """
     features, comparisons, evidence = features_of(block, by_texts=by_texts)
     probabilities = block.method.model.probabilities(features)
     return [
