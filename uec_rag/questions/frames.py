@@ -56,7 +56,7 @@ _OF_LOG = regex.compile(
     regex.IGNORECASE,
 )
 _SUFFIX = "pdf|docx?|xlsx?|pptx?|odt|md|txt|rst|html?|csv|json|ya?ml|eml|msg|png|jpe?g"
-_FILE = rf"[\w./\\-]*\w\.(?:{_SUFFIX})\b"
+_FILE = rf"(?<![\w./\\-])[\w./\\-]*\w\.(?:{_SUFFIX})\b"
 _PLACE = rf"(?:{ADDRESS.pattern}|<?mailto:\S+|{_FILE})"
 _OWN = rf"[^()\n]*(?:[.!?]|(?i:{any_of(listed('own', table='problem'))})[^()\n]*)"  # a sentence
 _QUOTES = r"(?:\"[^\"\n]+\"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»|»[^«\n]+«|「[^」\n]+」)"
