@@ -10,7 +10,9 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -64,6 +66,8 @@ from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage
 
 LOG = logging.getLogger("uec_rag.decisions")
+RUN = ContextVar[Mapping[str, str]]("run", default={})  # noqa: B039
+"""The ids of the framework's run whose decisions are made, as fields of the log."""
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
 
 _RANKED = 100  # ranks beyond this are not known
@@ -704,6 +708,7 @@ def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
         line |= row.decision.metadata() | {"why": [*row.why]}
         line["lacking"] = [*row.decision.lacking]
         line["closest"] = [section.title for section in row.decision.closest]
+        line["ids"] = row.ids
         _log(line)
 
 
@@ -725,4 +730,6 @@ def _is_logging() -> bool:
 
 
 def _log(line: Mapping[str, Any]) -> None:
+    """Log fields behind the time and the run, by which users' feedback is joined with them."""
+    line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **RUN.get(), **line}
     LOG.info("%s", visible_json(json.dumps(line, ensure_ascii=False)))
