@@ -191,6 +191,14 @@ def test_what_stands_for_no_title_is_none(titles, key):
     assert {reading.title for reading in decision.readings} == {"laptop", "camera", "projector"}
 
 
+@pytest.mark.parametrize("row", data_of("languages_of_nouns.json"), ids=lambda row: row["language"])
+def test_nouns_alone_are_answered_in_the_language_of_the_hits_that_have_them(row):
+    index = index_of(UEC(["bm25"]), row["texts"])
+    languages = [one.decision.language for one in index.search(row["questions"])]
+    assert languages == [row["language"]] * len(row["questions"])
+    assert {one.decision.language for one in index.search(row["english"])} == {"en"}
+
+
 def test_a_line_of_the_log_has_no_sign_that_a_terminal_obeys(with_words, caplog):
     asked = "Who led \x9b2J the \u200fmine\U000e0041?"
     with caplog.at_level(logging.INFO, "uec_rag.decisions"):
