@@ -48,6 +48,20 @@ def test_a_second_turn_is_not_answered_from_the_first(uec):
     assert counts["follow-up", "right"] >= 33
 
 
+FAR = ["how far is the moon", "who wrote war and peace", "why is the sky blue", "define entropy"]
+FAR += ["what year did the titanic sink", "how do vaccines work", "how do i tie a tie"]
+
+
+def test_what_no_hit_has_a_word_of_and_none_is_near_to_is_refused(uec):
+    indexes = {row.corpus: row.index for row in contexts.first_tries(uec)}
+    found = [result for index in indexes.values() for result in index.search(FAR)]
+    codes = Counter(result.decision.code for result in found)
+    assert codes["no_answer"] + codes["off_topic"] > 0.8 * len(found)
+    others = [row for row in contexts.first_tries(uec) if row.kind == "others"]
+    handed = [result.decision for row, result in contexts.results(others) if row.has_hits(result)]
+    assert sum(decision.code in ("no_answer", "off_topic") for decision in handed) <= 2
+
+
 def test_short_questions_are_asked_of_the_clones_that_are_there(uec, tmp_path):
     rows = [row for row in read_tables("short") if row["documents"] == "flask"]
     texts = [text for row in rows for text in expected_texts(row)[:1]]

@@ -27,7 +27,7 @@ from uec_rag.documents.plain_text import decode
 from uec_rag.documents.question_tables import NULL
 from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.evaluation.other_words import compare_without
-from uec_rag.evaluation.refusals import outcome_of
+from uec_rag.evaluation.outcomes import outcome_of
 from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.results import SearchResult
 
