@@ -167,6 +167,15 @@ def database_of(path):
         yield connection
 
 
+def make_older(path, version=4):
+    """Give an index the tables and the number of an older format."""
+    with database_of(path) as database:
+        database.execute("DROP TABLE segments")
+        columns = "first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, scales TEXT"
+        database.execute(f"CREATE TABLE segments ({columns}, scales_sha256 TEXT)")
+        database.execute(f"PRAGMA user_version = {version}")
+
+
 def change_setting(database, key, value):
     """Change a setting of an index as if it were ours."""
     database.execute(

@@ -338,7 +338,23 @@ def every(data: Path, folder: Path | None = None) -> list[Asked]:
     asked += first_tries(uec, "small_facts")
     whole = [row for row in asked if row.question.endswith("?") and not row.before]
     asked += messages([row for row in whole if row.set in ("handbooks", "statements")])
-    return [*asked, *manuals(uec, folder)] if folder else asked
+    return [*asked, *manuals(uec, folder), *short(uec, folder)] if folder else asked
+
+
+def short(uec: UEC, folder: Path) -> Iterator[Asked]:
+    """Questions of a few words to pytest's and Flask's documentation, whose clones FOLDER has.
+
+    questions/short_sources.txt tells their commits, and the files that are read. A clone that is
+    not there is passed over.
+    """
+    sources = (TABLES / "short_sources.txt").read_text(encoding="utf-8").split("\n")
+    files, table = [line for line in sources if line.endswith(".rst")], read_tables("short")
+    for name in filter(lambda name: (folder / name).is_dir(), ("pytest", "flask")):
+        passages = passages_of(read_folder(folder / name, include=files))
+        rows, index = [row for row in table if row["documents"] == name], index_of(uec, passages)
+        for row, right in zip(rows, relevant_ids(passages, rows), strict=True):
+            wants, kind = KINDS[row["kind"]], row["kind"]
+            yield Asked("short", name, index, row["question"], wants, [right], kind=kind)
 
 
 def unfitted(uec: UEC) -> Iterator[Asked]:

@@ -1,25 +1,34 @@
 """What becomes of what people type first: ten small sets, second turns, a store without a fit.
 
-    python -m benchmarks.quality.first_tries [--verbose]
+    python -m benchmarks.quality.first_tries [CLONES] [--verbose]
 
-Of questions that nothing answers, and of ambiguous ones, it counts what is answered; of second
+CLONES has the two manuals of `contexts.short`, to which questions of a few words are asked, too. Of
+questions that nothing answers, and of ambiguous ones, it counts what is answered; of second
 turns by the reply that stands before them: none, a short one, a sentence, the passage.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from benchmarks.quality import contexts
 from benchmarks.quality.shared import shipped
 from benchmarks.tables import print_table, run_script
 
 
-def main(verbose: bool = False) -> None:
+def main(
+    clones: Annotated[Path | None, typer.Argument(help="Folder of pytest and flask.")] = None,
+    verbose: bool = False,
+) -> None:
     """Print what is right, wrong and asked back, by set and kind."""
     uec, counts = shipped(), Counter[tuple[str, str, str]]()
     rows = [*contexts.first_tries(uec), *contexts.second_turns(uec), *contexts.unfitted(uec)]
     rows += contexts.first_tries(uec, "small_facts")
+    rows += contexts.short(uec, clones) if clones else ()
     for row, result in contexts.results([row for row in rows if row.set != "unfitted"]):
         decision = result.decision
         outcomes = {

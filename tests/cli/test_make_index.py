@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.helpers import database_of, index_of, python, rows_of
+from tests.helpers import database_of, index_of, make_older, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
@@ -73,6 +73,37 @@ def test_an_index_gives_its_passages_to_a_new_one(run, tmp_path, monkeypatch):
     assert made.get(["lock"])[0].metadata["source"] == "keys.md"
     assert made.labels == {"Do keys turn?": {"key", "lock"}}
     assert options_of(tmp_path / "new") == {"exclude": ["drafts/"], "model": ["bm25"]}
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_an_index_of_an_older_format_gives_all_it_holds_to_a_new_one(run, tmp_path, has_log):
+    old = tmp_path / "old"
+    index = Retriever(UEC("static"), tenant_required=True)
+    known = [{"of": "a", "questions": ["Do locks turn?"]}, {"of": "b", "since": date(2026, 1, 2)}]
+    index.add(["Locks turn.", "Keys do not.", "Gone."], ["lock", "key", "gone"], [*known, {}])
+    index.save(old)
+    if not has_log:
+        index.delete(["gone"])
+    index.of_tenant({"of": "a"}).label("Do keys turn?", ["lock"])
+    index.close()
+    make_older(old)
+    with database_of(old) as database:
+        if has_log:  # as a process leaves one that was killed
+            gone = "SELECT row FROM passages WHERE id = 'gone'"
+            database.execute(f"INSERT INTO dead (row) {gone}")
+        assert len([*old.glob("*-wal")]) == has_log
+        before = {file: file.read_bytes() for file in old.rglob("*") if file.is_file()}
+        told = run("index", old, "--out", tmp_path / "new").stdout
+        assert "new: 2 passages, 0 files, 1 labels" in " ".join(told.split())
+        assert {file: file.read_bytes() for file in old.rglob("*") if file.is_file()} == before
+    made = Retriever.load(tmp_path / "new")
+    assert made.tenant_required
+    assert made.uec.names == UEC("static").names
+    texts = {p.id: (p.text, p.metadata) for p in made.of_tenant({"of": "a"}).passages()}
+    assert texts == {"lock": ("Locks turn.", known[0])}
+    later = made.of_tenant({"of": "b"}).passages({"since": {"$gt": date(2026, 1, 1)}})
+    assert [one.id for one in later] == ["key"]
+    assert {*made.of_tenant({"of": "a"}).labels} == {"Do keys turn?"}
 
 
 @pytest.mark.parametrize("given", ["idx", "./idx", "../here/idx", "."])

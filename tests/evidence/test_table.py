@@ -168,6 +168,11 @@ def explain(values, *parts, rest=0.0, missing=()):
     return lines[3:]
 
 
+def test_what_makes_a_far_question_less_likely_is_told():
+    lines = explain({}, 0.0, 0.0, rest=-0.5)
+    assert lines[-1] == "far: no hit has a word of it or is near: -0.5"
+
+
 def test_each_row_that_says_something_is_told():
     values = {"coverage": 0.5, "unnamed": 1.0, "family": 1.0}
     assert explain(values, 0.2, -2.0, rest=0.7, missing=["Ada", "12"]) == [

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 import pytest
@@ -36,6 +37,7 @@ def test_a_question_is_a_line_of_the_log_if_its_level_asks_for_it(with_words, ca
     index = index_of(with_words, ["Ada led the Elkins mine."])
     index.search(["Who led it?"])
     assert not caplog.records
+    begun = datetime.now(UTC)
     with caplog.at_level(logging.INFO, "uec_rag.decisions"):
         found = index.search(["Who led the mine?", "Who led Dunville?"])
     lines = [json.loads(record.message) for record in caplog.records]
@@ -45,6 +47,8 @@ def test_a_question_is_a_line_of_the_log_if_its_level_asks_for_it(with_words, ca
         assert line["searched_as"] == one.decision.searched_as
         assert line["confidence"] == one.decision.confidence
         assert line["why"] == [*one.why]
+        assert line["ids"] == one.ids
+        assert begun <= datetime.fromisoformat(line["time"]) + timedelta(milliseconds=1)
 
 
 def test_a_line_of_the_log_has_what_an_advisor_said(with_words, caplog):
@@ -185,6 +189,14 @@ def test_what_stands_for_no_title_is_none(titles, key):
     index = index_of(UEC(), texts, metadatas=metadatas)
     decision = index.search([question])[0].decision
     assert {reading.title for reading in decision.readings} == {"laptop", "camera", "projector"}
+
+
+@pytest.mark.parametrize("row", data_of("languages_of_nouns.json"), ids=lambda row: row["language"])
+def test_nouns_alone_are_answered_in_the_language_of_the_hits_that_have_them(row):
+    index = index_of(UEC(["bm25"]), row["texts"])
+    languages = [one.decision.language for one in index.search(row["questions"])]
+    assert languages == [row["language"]] * len(row["questions"])
+    assert {one.decision.language for one in index.search(row["english"])} == {"en"}
 
 
 def test_a_line_of_the_log_has_no_sign_that_a_terminal_obeys(with_words, caplog):

@@ -1,7 +1,8 @@
 """The errors of this package, which have one root, and its warnings.
 
 UECError
-├── IndexCorrupted, also a ValueError          a saved folder is damaged, or of another format
+├── IndexCorrupted, also a ValueError          a saved folder is damaged, or of a newer format
+│   └── OlderIndex                             an earlier version made it; its texts can be read
 ├── FingerprintMismatch, also a ValueError     saved vectors are of other models or another fit
 ├── NoFit, also a ValueError                   passages tell nothing to fit an ensemble on
 ├── UnknownReading, also a ValueError          `within` names none of the readings
@@ -35,6 +36,13 @@ class IndexCorrupted(UECError, ValueError):
     """Raised if a saved folder is damaged, was changed, or its files do not belong together.
 
     None of it is used. The message names the file and how to fix the problem.
+    """
+
+
+class OlderIndex(IndexCorrupted):
+    """Raised for an index of an older format, which is left as it is; the message has the command.
+
+    `uec-rag index OLD --out NEW` reads its texts, metadata, written questions and labels again.
     """
 
 

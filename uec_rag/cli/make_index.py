@@ -16,6 +16,7 @@ from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import NoFit
 from uec_rag.base.files import is_index, is_saved, refuse_outdated
 from uec_rag.cli.console import (
+    ENCODERS,
     Index,
     Json,
     build_ensemble,
@@ -76,7 +77,8 @@ def index(
     ----------
     folder
         Folder of documents: text, Markdown, CSV, and others with the extra 'documents'. Or a
-        saved index, whose passages, labels and options are taken as they are.
+        saved index, also of an older format, whose passages, labels and options are taken as they
+        are, and its preset if --model is omitted.
     to
         Output folder. An existing index is overwritten.
     model
@@ -171,10 +173,9 @@ def _make(
     is_saved_index = is_index(folder)
     is_closed = is_saved_index and requires_tenant(folder)
     writer = _writer(options, to, is_closed=is_closed)
-    if is_saved_index:
-        _check_made_with(folder, model, options)
+    models = _models_for(folder, model, options) if is_saved_index else model
     contents = Folder(folder) if is_saved_index else list_made_with(folder, options)
-    ensemble, store = build_ensemble(model), None
+    ensemble, store = build_ensemble(models), None
     if not is_saved_index:  # of which not all need be in memory
         shutil.rmtree(draft := _unfinished(to) / _DRAFT, ignore_errors=True)
         store = LocalStore(draft)
@@ -275,8 +276,15 @@ def _write_questions(name: str, tenant: str, to: Path, passages: Sequence[Passag
         say(str(questions))
 
 
-def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
-    """Raise ValueError if an index is made from another one with options that do not apply."""
+def _models_for(
+    folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]
+) -> Sequence[str] | None:
+    """Return the models of an index that is made from another one: those given, or its preset.
+
+    ValueError for options that do not apply, or if it has other models and none are given.
+    """
+    from uec_rag.encoders.packages import PRESETS
+    from uec_rag.index.save import preset_of
     from uec_rag.index.updates import options_of
 
     ours = "questions_by", "tenant_key"
@@ -286,12 +294,16 @@ def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping
             f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "
             f"{flags}, or index the documents"
         )
-    if not model and (before := options_of(folder).get("model")):
+    if model or ENCODERS.get():
+        return model
+    before = options_of(folder).get("model") or [*filter(None, [preset_of(folder)])]
+    if before and not (len(before) == 1 and before[0] in PRESETS):
         models = " ".join(f"--model {name}" for name in before)
         raise ValueError(
             f"FOLDER: {str(folder)!r} was made with {models}; add that, or another model, or "
             "--model english for UEC()"
         )
+    return before
 
 
 def check(index: Index, json: Json = False) -> None:

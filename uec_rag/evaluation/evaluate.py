@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.errors import require
-from uec_rag.base.text import WORD
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import interval_of, reliability, risk_curve
 from uec_rag.documents.plain_text import decode
 from uec_rag.documents.question_tables import NULL
 from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.evaluation.other_words import compare_without
+from uec_rag.evaluation.outcomes import outcome_of
 from uec_rag.index.retriever import Retriever
 from uec_rag.retrieval.results import SearchResult
 
@@ -362,7 +362,7 @@ def _titles(value: object) -> tuple[str, ...]:
 
 def _decision(value: object, answer: object, place: str) -> str:
     if value is None:
-        return "answer" if _answers(str(answer or "")) else "abstain"
+        return outcome_of(str(answer or ""))
     word = str(value).strip().casefold()
     for decision, words in _DECISIONS.items():
         if word in words:
@@ -390,12 +390,6 @@ def _number(value: object) -> float | None:
     text = str(value).strip().replace(",", ".")
     number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     return number if math.isfinite(number) else None
-
-
-def _answers(text: str) -> bool:
-    """Return whether a text is an answer, and not what frameworks give in place of one."""
-    phrase = " ".join(WORD.findall(text.casefold()))
-    return bool(phrase) and phrase not in ("empty response", "i don t know", "none", "null")
 
 
 def _truth(value: object, place: str) -> bool | None:

@@ -499,6 +499,8 @@ class Explanation:
         remainder = self.log_odds - sum(self.contributions) - self.slope * against
         if remainder > _TOLD:
             lines.append(f"near all the same: words say no more against it: {remainder:+.1f}")
+        elif remainder < -_TOLD:
+            lines.append(f"far: no hit has a word of it or is near: {remainder:+.1f}")
         return tuple(lines)
 
 

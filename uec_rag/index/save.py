@@ -20,12 +20,15 @@ from uec_rag.base.errors import (
     EncoderFailed,
     FingerprintMismatch,
     IndexCorrupted,
+    OlderIndex,
     as_corrupted,
     corruption,
 )
 from uec_rag.base.files import DATABASE, ENSEMBLE, to_disk
 from uec_rag.encoders.base import TermEncoder
+from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.ensemble_file import (
+    SHIPPED_FITS,
     SavedEnsemble,
     fingerprint,
     fingerprint_of_encoders,
@@ -38,6 +41,7 @@ from uec_rag.index.saved_labels import ALL_LABELS
 from uec_rag.stores.base import Searched
 from uec_rag.stores.candidates import STORE, CandidateStore
 from uec_rag.stores.local import LocalStore, View
+from uec_rag.stores.local.older import OlderContents
 from uec_rag.stores.local.store import copy_view
 
 T = TypeVar("T")
@@ -94,9 +98,7 @@ class Settings:
 
     def read_fit(self) -> SavedEnsemble | None:
         """Read the ensemble without its models; None if there is none."""
-        if self.home.folder is None or (name := self.values.get("ensemble")) is None:
-            return None
-        return read_fit(self.home.folder / _ENSEMBLES / name)[0]
+        return None if self.home.folder is None else read_named(self.home.folder, self.values)
 
     def read_whole(self, load: Callable[[Settings], T]) -> T:
         """Read what those of now name; again if another ensemble is there after it.
@@ -158,6 +160,12 @@ class Settings:
             "the saved one, and pass what has no name by encoders={name: embedding}, or the "
             "embedding alone to a class of LangChain or LlamaIndex; or build the index again."
         )
+
+
+def read_named(folder: Path, settings: Mapping[str, Any]) -> SavedEnsemble | None:
+    """Read the ensemble that settings of a folder's index name; None if they name none."""
+    name = settings.get("ensemble")
+    return None if name is None else read_fit(folder / _ENSEMBLES / name)[0]
 
 
 class SavedGate(NamedTuple):
@@ -255,9 +263,29 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
+def open_saved(path: Path) -> LocalStore | OlderContents:
+    """Open the index in a folder to read its passages and settings, also one of an older format."""
+    try:
+        return open_home(path, read_only=True)
+    except OlderIndex:
+        return OlderContents(path)
+
+
+def preset_of(path: Path) -> str | None:
+    """Return the preset whose encoders an index was made with; None if they are others."""
+    with closing(open_saved(path)) as home, suppress(IndexCorrupted):
+        if ensemble := read_named(path, home.settings):
+            names = [encoder.name for encoder in ensemble.encoders]
+            for preset in PRESETS:
+                shipped, _ = read_fit(SHIPPED_FITS / preset)
+                if names == [encoder.name for encoder in shipped.encoders]:
+                    return preset
+    return None
+
+
 def requires_tenant(path: Path) -> bool:
     """Return whether the index in a folder requires a tenant."""
-    with closing(open_home(path, read_only=True)) as home:
+    with closing(open_saved(path)) as home:
         return bool(home.settings.get(TENANT_REQUIRED))
 
 

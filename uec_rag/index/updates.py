@@ -19,7 +19,7 @@ from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadat
 from uec_rag.documents.question_tables import follow_labels
 from uec_rag.encoders.base import Encoded
 from uec_rag.index.retriever import Retriever
-from uec_rag.index.save import MADE_WITH, TENANT_REQUIRED, open_home
+from uec_rag.index.save import MADE_WITH, TENANT_REQUIRED, open_home, open_saved
 from uec_rag.index.saved_labels import ALL_LABELS, all_labels
 from uec_rag.stores.passage import Passage, hash_text, make_passages
 
@@ -45,7 +45,7 @@ def record_options(folder: Path, options: Mapping[str, Any]) -> None:
 
 def options_of(folder: Path) -> dict[str, Any]:
     """Return how a saved index was made from a folder; empty for the default or if not known."""
-    with closing(open_home(folder, read_only=True)) as home:
+    with closing(open_saved(folder)) as home:
         return dict(home.settings.get(MADE_WITH) or {})
 
 
@@ -195,9 +195,9 @@ def with_ids_of(before: Iterable[Passage], drafts: Iterable[Passage]) -> Iterato
 def add_saved(retriever: Retriever, folder: Path, prepare: Prepare | None = None) -> None:
     """Add the passages of a saved index, its labels, how it was made, and whether it is closed.
 
-    `prepare`: as in `replace_files`. ValueError if it holds no passages.
+    It may be of an older format. `prepare`: as in `replace_files`. ValueError without passages.
     """
-    with closing(open_home(folder, read_only=True)) as saved:
+    with closing(open_saved(folder)) as saved:
         passages = [*saved.passages()]
         settings = {name: saved.settings.get(name) for name in _KEPT}
     if not passages:

@@ -6,10 +6,12 @@ The keys that a hit's document gets are made in `uec_rag.retrieval.results`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias, TypedDict
 
+from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -36,6 +38,7 @@ from uec_rag.questions.replies import Within
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.results import HitMetadata, as_json, own_metadata
+from uec_rag.retrieval.search import RUN
 from uec_rag.stores.base import EVERYONE, Everyone, Filter
 from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage, content_id
@@ -491,3 +494,14 @@ class UECEmbeddings(Embeddings):
         """Embed one query."""
         vector: list[float] = self.uec.embed([check_text(text, "text")], "query").mean[0].tolist()
         return vector
+
+
+@contextmanager
+def in_run(manager: BaseRunManager) -> Iterator[None]:
+    """Log decisions in the block with the ids of a run, unless a gate's run is around it."""
+    ids = {"run_id": manager.run_id, "parent_run_id": manager.parent_run_id}
+    token = RUN.set(RUN.get() or {name: str(id_) for name, id_ in ids.items() if id_})
+    try:
+        yield
+    finally:
+        RUN.reset(token)

@@ -10,7 +10,9 @@ from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Self, TypeAlias, TypeGuard, Unpack, cast
 
 from langchain_core.callbacks import (
+    AsyncCallbackManagerForChainRun,
     AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForChainRun,
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
@@ -52,6 +54,7 @@ from uec_rag.langchain.conversion import (
     CallOptions,
     Question,
     check_config,
+    in_run,
     passages_of,
     question_of,
     turns,
@@ -458,20 +461,34 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         run = self._adecide
         return await self._acall_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
-    def _decide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
+    def _decide(
+        self,
+        input: Question,
+        config: RunnableConfig,
+        run_manager: CallbackManagerForChainRun,
+        **call: Any,
+    ) -> Gated:
         retriever, query, options, rule = self._prepare(input, config, call)
-        documents = _retrieve(retriever, query, config, **options)
-        return _output(input, *rule(documents).finish())
+        with in_run(run_manager):
+            documents = _retrieve(retriever, query, config, **options)
+            return _output(input, *rule(documents).finish())
 
-    async def _adecide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
+    async def _adecide(
+        self,
+        input: Question,
+        config: RunnableConfig,
+        run_manager: AsyncCallbackManagerForChainRun,
+        **call: Any,
+    ) -> Gated:
         if isinstance(self.retriever, UECRetriever):
             await self.retriever.index.afit_once()
         prepared = await beside(self._prepare, input, config, call)
         retriever, query, options, rule = prepared
-        with keeping_findings(_text_of, _merged) as keep:
-            documents = keep(await retriever.ainvoke(query, config, **options))
-        pending = await beside(rule, documents)
-        return _output(input, *await pending.afinish())
+        with in_run(run_manager):
+            with keeping_findings(_text_of, _merged) as keep:
+                documents = keep(await retriever.ainvoke(query, config, **options))
+            pending = await beside(rule, documents)
+            return _output(input, *await pending.afinish())
 
     def _prepare(
         self, input: Question, config: RunnableConfig, call: Mapping[str, Any]

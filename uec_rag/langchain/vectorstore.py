@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Annotated, Any, Self, Unpack
 
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -32,6 +36,7 @@ from uec_rag.langchain.conversion import (
     check_config,
     check_named,
     checked_passages,
+    in_run,
     plain_documents,
     select_documents,
     to_document,
@@ -638,17 +643,19 @@ class UECRetriever(indexes.FitFrom, AsTool[str, list[Document]], VectorStoreRetr
         return await super().ainvoke(question, config, **options)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: object, **kwargs: Any
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         required = self.tenant_required
         base, limit = self._defaults, self._limit
         call, floor = arguments_of(self.search_type, base, kwargs, limit, required=required)
-        return select_documents(self.index.search([query], **call), self.details, floor)
+        with in_run(run_manager):
+            return select_documents(self.index.search([query], **call), self.details, floor)
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: object, **kwargs: Any
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         required = self.tenant_required
         base, limit = self._defaults, self._limit
         call, floor = arguments_of(self.search_type, base, kwargs, limit, required=required)
-        return select_documents(await self.index.asearch([query], **call), self.details, floor)
+        with in_run(run_manager):
+            return select_documents(await self.index.asearch([query], **call), self.details, floor)

@@ -37,6 +37,7 @@ _CODED = regex.compile(
     r"|(?<![A-Za-z0-9]-)(?:[A-Za-z]++(?:-[A-Za-z]++)*+-?)?+[0-9][A-Za-z0-9]*+(?:-[A-Za-z0-9]++)*+)"
 )
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
+_PARTS = regex.compile(r"[\p{L}\p{M}'’][\p{L}\p{M}'’ ]*+")
 _MARK = 0.5  # words that a letter of one language counts as, in a word of it
 
 
@@ -122,6 +123,16 @@ def languages_of_words() -> Mapping[str, tuple[str, ...]]:
     return codes
 
 
+@cache
+def _greetings() -> Mapping[str, tuple[str, ...]]:
+    """Return the codes of the languages that have each text as thanks or a greeting."""
+    codes: dict[str, tuple[str, ...]] = {}
+    for code in languages():
+        for text in {*listed("courtesies", code)}:
+            codes[text.casefold()] = (*codes.get(text.casefold(), ()), code)
+    return codes
+
+
 @remembered(50_000)
 @skip_long_texts("")
 def language_of(text: str) -> str:
@@ -129,13 +140,20 @@ def language_of(text: str) -> str:
 
     The language with most words in the text wins: function words, each shared by the languages that
     have it, all words in a script of one language, and Chinese characters. URLs, addresses, paths,
-    identifiers with several dots and codes with digits are in none.
+    identifiers with several dots and codes with digits are in none. Thanks and greetings of one
+    language alone are in that.
 
     Examples
     --------
     >>> [language_of(said) for said in ("Wie lösche ich das?", "kubectl 怎么删除 pod", "tar -x")]
     ['de', 'zh', '']
     """
+    # "Bonjour, merci", before its words, of which "sera" is also French.
+    known, parts = _greetings(), map(str.strip, _PARTS.findall(text.casefold()))
+    greetings = [phrase for part in parts for phrase in ([part] if part in known else part.split())]
+    greeted = {*languages()}.intersection(*(known.get(phrase, ()) for phrase in greetings))
+    if len(greeted) == 1:
+        return min(greeted)
     points = defaultdict[str, float](float)
     if any(map(text.__contains__, "./@:0123456789")):
         text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))

@@ -10,7 +10,9 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -49,7 +51,7 @@ from uec_rag.evidence.absence import absentees
 from uec_rag.evidence.table import OPEN, Explanation, weights
 from uec_rag.questions.answers import TurnLike
 from uec_rag.questions.grammar import stands_alone
-from uec_rag.questions.languages import Code, function_words, sentence
+from uec_rag.questions.languages import ENGLISH, Code, function_words, language_of, sentence
 from uec_rag.questions.phrasing import HALVES, Phrasing, phrasings
 from uec_rag.questions.query import Query
 from uec_rag.questions.replies import Reading, Within, find_readings
@@ -65,6 +67,9 @@ from uec_rag.stores.passage import Passage
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
+
+RUN = ContextVar[Mapping[str, str]]("run", default={})  # noqa: B039
+"""The ids of the framework's run whose decisions are made, as fields of the log."""
 
 _RANKED = 100  # ranks beyond this are not known
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
@@ -529,7 +534,7 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
     relevance = spread_to_hits(probabilities, ranking.numbers, ranking.mu)
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[places_of(ranking, JUDGED, offered, family)].sum()))
-    language = method.language or phrasing.language
+    language = method.language or _language_of_reply(ranking, query)
     # Words are counted in all passages, of which a filter may hide some. A word in the place of
     # others of a family may be another name for one, where similarity tells which.
     is_told = ranking.words.family is not None and ranking.features.meant[0] == 1
@@ -571,6 +576,22 @@ def assess(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         alike=alike,
         explanation=explain(ranking, in_corpus),
     )
+
+
+def _language_of_reply(ranking: Ranking, query: Query) -> str:
+    """Return the language of a question; if it does not tell, that of the hits with its words.
+
+    Of "Hallenbad Montag", nouns alone, two and more than half have to be in a hit, or one if the
+    question is not written as in English: "hotel parking" may be that, whatever the hits are in.
+    """
+    words = ranking.words
+    if ranking.phrasing.language != ENGLISH or language_of("\n".join([*query.history, query.text])):
+        return ranking.phrasing.language
+    texts = [hit.text for hit in words.hits[:JUDGED]]
+    nouns = [word for word in words.content if word.isalpha()]
+    shared = max((sum(word in bag for word in nouns) for bag, _ in words.bags), default=0)
+    is_of_hits = shared > (max(1, len(nouns) / 2) if "".join(nouns).isascii() else 0)
+    return (is_of_hits and language_of("\n".join(texts))) or ENGLISH
 
 
 def _is_near_by_questions(ranking: Ranking) -> bool:
@@ -704,6 +725,7 @@ def log_decisions(result: SearchResult, facts: dict[str, Any]) -> None:
         line |= row.decision.metadata() | {"why": [*row.why]}
         line["lacking"] = [*row.decision.lacking]
         line["closest"] = [section.title for section in row.decision.closest]
+        line["ids"] = row.ids
         _log(line)
 
 
@@ -725,4 +747,6 @@ def _is_logging() -> bool:
 
 
 def _log(line: Mapping[str, Any]) -> None:
+    """Log fields behind the time and the run, by which users' feedback is joined with them."""
+    line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **RUN.get(), **line}
     LOG.info("%s", visible_json(json.dumps(line, ensure_ascii=False)))

@@ -302,11 +302,7 @@ class Contents(Texts):
     ) -> tuple[State, dict[str, Any]]:
         """Read a state, of which `before` is an earlier one."""
         with as_corrupted(self.database.path):
-            settings = dict[str, Any]()
-            for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
-                if sum_ != sum_of(key, value):
-                    raise ValueError(f"the checksum of {key!r:.60} differs")
-                settings[key] = value if isinstance(value, bytes) else json.loads(value)
+            settings = read_settings(connection)
             by_name = {part.name: part for part in before.parts}
             dead = select_rows(
                 connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
@@ -435,6 +431,16 @@ class Transaction:
     settings: dict[str, Any]
     version: int
     after: list[Callable[[], object]] = field(default_factory=list)
+
+
+def read_settings(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Read settings, after checking their sums; ValueError if one differs."""
+    settings = dict[str, Any]()
+    for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
+        if sum_ != sum_of(key, value):
+            raise ValueError(f"the checksum of {key!r:.60} differs")
+        settings[key] = value if isinstance(value, bytes) else json.loads(value)
+    return settings
 
 
 def put_settings(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:

@@ -19,15 +19,15 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from uec_rag.base import __version__
-from uec_rag.base.errors import IndexCorrupted, corruption
-from uec_rag.base.files import APPLICATION, DATABASE
+from uec_rag.base.errors import IndexCorrupted, OlderIndex, corruption
+from uec_rag.base.files import APPLICATION, DATABASE, open_regular
 from uec_rag.base.records import Living
 
 _FORMAT = 5
 WAIT = 60.0
 """Seconds that a writer waits for others."""
 
-_SCHEMA = (
+SCHEMA = (
     # Texts last, so that reading ids and metadata does not read them.
     "CREATE TABLE passages (row INTEGER PRIMARY KEY, id TEXT NOT NULL, sum INTEGER NOT NULL, "
     "metadata TEXT NOT NULL, dates TEXT, text TEXT NOT NULL)",
@@ -46,16 +46,29 @@ class EmptyIndex(IndexCorrupted):
     """Raised for a database without tables, which another process may be about to fill."""
 
 
-def _other_format(path: Path, version: int) -> IndexCorrupted:
-    """Make the error for an index of another version, which is neither read nor written over."""
-    origin = "an earlier version of uec-rag made it; "
-    if version > _FORMAT:
-        origin = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
-    return IndexCorrupted(
-        f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {origin}build it again, "
-        "elsewhere or after removing this: uec-rag index FOLDER --out INDEX; a fit or a gate over "
-        "a store, as it was made."
-    )
+def _check_format(path: Path) -> None:
+    """Raise OlderIndex or IndexCorrupted for an index of another version, without opening it.
+
+    It is neither read nor written over, and nothing is made beside it, as SQLite would.
+    """
+    with suppress(FileNotFoundError), open_regular(path) as file:
+        head = file.read(72)
+        version = int.from_bytes(head[60:64], "big")
+        if head[68:] != APPLICATION.to_bytes(4, "big") or version == _FORMAT:
+            return
+        problem = f"path: {str(path)!r} has format {version}, expected {_FORMAT}:"
+        again = "elsewhere or after removing this: uec-rag index FOLDER --out INDEX"
+        over = "a fit or a gate over a store, as it was made."
+        if version > _FORMAT:
+            raise IndexCorrupted(
+                f"{problem} a newer uec-rag than {__version__} made it; pip install --upgrade "
+                f"uec-rag, or build it again, {again}; {over}"
+            )
+        raise OlderIndex(
+            f"{problem} an earlier version of uec-rag made it. Have its texts, questions and "
+            f"labels read again: uec-rag index {str(path.parent)!r} --out NEW; or index the "
+            f"documents, {again}; {over}"
+        )
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
@@ -63,35 +76,22 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
     Triggers, views and indexes of expressions are code, which is not run for whoever made the file.
     """
-    [(version,)] = connection.execute("PRAGMA user_version")
-    if version > _FORMAT:
-        raise _other_format(path, version)
     if not _has_tables(connection):
         raise EmptyIndex(f"path: {str(path)!r} has no tables: it is no index; build it again.")
-    missing = {*_SCHEMA}
+    missing = {*SCHEMA}
     for name, sql in connection.execute("SELECT name, sql FROM sqlite_master"):
         if sql in missing:
             missing.remove(sql)
         elif sql or not name.startswith("sqlite_autoindex_"):
-            refuse_older(connection, path)
             raise corruption(
                 path,
                 f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
                 "program, or changed. It was not read; build the index again.",
             )
     if missing:
-        refuse_older(connection, path)
         raise corruption(
             path, f"lacks {min(missing).split()[2]!r}: it is no index of uec-rag; build it again."
         )
-
-
-def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise IndexCorrupted with what to do for one that an earlier version made."""
-    [(version,)] = connection.execute("PRAGMA user_version")
-    [(application,)] = connection.execute("PRAGMA application_id")
-    if application == APPLICATION and version < _FORMAT:
-        raise _other_format(path, version)
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
@@ -244,22 +244,6 @@ _OF_FULL = {
 }
 
 
-def _refuse_other_format(path: Path) -> None:
-    """Raise IndexCorrupted for an index of another version, beside which no file is made."""
-    if not path.exists() or not path.stat().st_size:
-        return
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
-    try:
-        [(version,)] = connection.execute("PRAGMA user_version")
-        [(application,)] = connection.execute("PRAGMA application_id")
-        if application == APPLICATION and version != _FORMAT:
-            _check_schema(connection, path)
-    except sqlite3.DatabaseError:  # which is told where it is opened
-        return
-    finally:
-        connection.close()
-
-
 class _InMemory(sqlite3.Connection):
     """A connection that never waits for a disk, not even to those who watch SQLite's methods."""
 
@@ -304,7 +288,7 @@ class Database:
                 file = self.path.with_name(DATABASE + suffix)
                 if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
                     raise corruption(file, "is no regular file; replace it by the file itself.")
-            _refuse_other_format(self.path)
+            _check_format(self.path)
             uri = self.path.as_uri()
             if self.read_only:
                 self._reader = self._write = self._connect_read_only(uri)
@@ -366,7 +350,7 @@ class Database:
                 if not _has_tables(connection):  # another process may have been faster
                     connection.execute(f"PRAGMA application_id = {APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {_FORMAT}")
-                    for sql in _SCHEMA:
+                    for sql in SCHEMA:
                         connection.execute(sql)
                 connection.execute("COMMIT")
                 # So that the file itself tells what it is (`is_index`), while it is open, too.

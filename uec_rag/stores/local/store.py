@@ -29,7 +29,7 @@ from uec_rag.stores.local.contents import (
     put_settings,
     record_of,
 )
-from uec_rag.stores.local.database import EmptyIndex, refuse_older
+from uec_rag.stores.local.database import EmptyIndex
 from uec_rag.stores.local.segments import Part, Segment, to_merge
 from uec_rag.stores.local.view import State, View
 from uec_rag.stores.passage import Passage, text_keys
@@ -153,7 +153,6 @@ class LocalStore(Store):
                     self._publish(*self._home.read_state(connection, self._state))
                     return
                 except IndexCorrupted:
-                    refuse_older(connection, self._home.database.path)
                     # Another process may have merged a segment since its name was read.
                     connection.execute("COMMIT")
                     if attempt == _ATTEMPTS - 1 or connection.execute(version).fetchone() == row:
