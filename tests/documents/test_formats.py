@@ -518,3 +518,8 @@ def test_merged_cells_of_rtf_are_read_in_each_place_that_they_take():
         "Tarif: Mini, Dauer: 1, Preis: 1\nTarif: Plus, Dauer: Monat, Preis: 5\n"
         "Tarif: Plus, Dauer: Jahr, Preis: 50\n\nNeu."
     ]
+
+
+@pytest.mark.parametrize(("name", "data", "text"), data_of("left_out.json"))
+def test_comments_and_what_has_a_condition_are_left_out_and_the_rest_is_read(name, data, text):
+    assert texts_of(name, data) == [text]

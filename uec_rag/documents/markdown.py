@@ -80,6 +80,7 @@ def read_mdx(text: str) -> Content:
 def read_markdown(text: str) -> Content:
     """Read Markdown."""
     values, text = _split_front_matter(text)
+    text = _NOTED.sub(lambda comment: comment["code"] or "", text)
     text = with_notes_below(with_definitions(without_myst(text)))
     lines = _without_block_markers(text.split("\n"))
     env: dict[str, Any] = {}  # the links that are defined
@@ -297,6 +298,12 @@ _OF_MDX = re.compile(
     | </?(?:[A-Z][\w.]*+(?:[^<>"'{}]++|"[^"<]*+"|'[^'<]*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?>
     """,
     re.MULTILINE | re.VERBOSE,
+)
+# Comments of programs for notes, "%%...%%", and those that are links to nowhere.
+_NOTED = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE}|`++[^`\n]++`++)|(?<![\w%])%%(?s:.{{0,5000}}?)%%(?!%)"
+    r"|^ {0,3}\[[^\[\]\n]++\]:[ \t]*+(?:<>|#(?=[ \t]))[ \t]*+(?:\([^()]*+\)[ \t]*$|.*)\n?",
+    re.MULTILINE,
 )
 _NOTE = re.compile(
     rf"(?P<code>{_BLOCK_OF_CODE})"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from uec_rag.documents.asciidoc import without_comments
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, deeper
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.office import tables_with_spans
@@ -56,7 +57,8 @@ def read_markup(data: bytes, form: str) -> Content:
     else:
         declared = _DECLARED.match(data)
         text, notes = decode(data, declared and declared[1].decode())
-        data, left_out["included file"] = _INCLUDED.subn(b"", _DECLARED.sub(b"", text.encode(), 1))
+        shown = without_comments(text) if form == "asciidoc" else text
+        data, left_out["included file"] = _INCLUDED.subn(b"", _DECLARED.sub(b"", shown.encode(), 1))
         for pattern, mended in _MENDED.get(form, ()):
             data = re.sub(pattern, mended, data)
         if form == "man" and re.search(rb"^\.Dd\b", data, re.MULTILINE):
