@@ -31,6 +31,13 @@ def _without_list(signs: re.Match[bytes]) -> bytes:
     return re.sub(rb"\\(?:ls|ilvl)\d+\s?", b"", signs[1]) + (b" " + number + b" ") * bool(number)
 
 
+def _in_table(row: re.Match[bytes]) -> bytes:
+    """Return a row whose cells are marked as such, without which they are lines to pandoc."""
+    if b"\\intbl" in row[0]:
+        return row[0]
+    return re.sub(rb"(\\cellx\d++(?!\s*\\c)|\\pard\b)\s?", rb"\1\\intbl ", row[0])
+
+
 # What pandoc would drop or double, and what is put in its place.
 _MENDED: dict[str, Sequence[tuple[bytes | re.Pattern[bytes], bytes | Callable[..., bytes]]]] = {
     "latex": (
@@ -43,6 +50,7 @@ _MENDED: dict[str, Sequence[tuple[bytes | re.Pattern[bytes], bytes | Callable[..
         (rb"\{\\\*\\footnote\b", rb"{\\footnote"),
         (rb"\{\\v\b(?!0)[^{}]*\}", b""),
         (_SIGNS, _without_list),
+        (rb"\\trowd\b(?:(?!\\trowd\b)(?s:.)){0,5000}?\\row\b", _in_table),
     ),
 }
 _NOT_INCLUDED = "Could not load include file"
