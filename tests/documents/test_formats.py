@@ -518,3 +518,25 @@ def test_merged_cells_of_rtf_are_read_in_each_place_that_they_take():
         "Tarif: Mini, Dauer: 1, Preis: 1\nTarif: Plus, Dauer: Monat, Preis: 5\n"
         "Tarif: Plus, Dauer: Jahr, Preis: 50\n\nNeu."
     ]
+
+
+@pytest.mark.parametrize(("name", "data", "text"), data_of("left_out.json"))
+def test_comments_and_what_has_a_condition_are_left_out_and_the_rest_is_read(name, data, text):
+    assert texts_of(name, data) == [text]
+
+
+def test_boxes_of_a_slide_are_read_from_above_and_then_from_the_left():
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[6])
+    group = slide.shapes.add_group_shape()
+    for shapes, text, left, top in [
+        (slide.shapes, "last", 1, 4),
+        (slide.shapes, "right", 5, 1),
+        (slide.shapes, "left", 1, 1.1),
+        (group.shapes, "below", 1, 3),
+        (group.shapes, "above", 2, 2),
+    ]:
+        box = shapes.add_textbox(Inches(left), Inches(top), Inches(2), Inches(0.5))
+        box.text_frame.text = text
+    text = "left\n\nright\n\nabove\n\nbelow\n\nlast"
+    assert texts_of("a.pptx", written(lambda file: show.save(file))) == [text]

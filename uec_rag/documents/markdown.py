@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from uec_rag.base.text import ATTRIBUTES, first_value
-from uec_rag.documents.document import Block, Content, Heading, Page, table_of
+from uec_rag.documents.document import Block, Content, Heading, Page, Table, table_of
 from uec_rag.documents.plain_text import fenced, raised, shown_of_role, tidy_lines
 
 # Attributes of elements in Python-Markdown, "[Start](a.md){ .md-button }", unlike "x_{i=1}"; and
@@ -58,10 +58,14 @@ _LAYOUT_TAG = re.compile(
     rf"|summary|table|tbody|td|th|thead|tr|ul){_OF_TAG}"
 )
 # Arguments of template tags that are shown.
-_ARGUMENT = re.compile(r"(?<![\w-])(?:caption|content|title)=([\"'`])(.*?)\1", re.DOTALL)
+_ARGUMENT = re.compile(
+    r"(?<![\w-])(?:caption|content|description|message|summary|text|title)=([\"'`])(.*?)\1",
+    re.DOTALL,
+)
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _HEADING = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.*?)</h\1\s*>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_RULE = re.compile(r"\+(?::?[-=]{2,}:?\+)+")  # of a table that is drawn
 _LONGEST_FRONT, _DEEPEST = 20_000, 100  # characters of YAML, and what nests in it
 _LARGEST = 2**53  # of an integer that every store can keep
 _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
@@ -80,6 +84,9 @@ def read_mdx(text: str) -> Content:
 def read_markdown(text: str) -> Content:
     """Read Markdown."""
     values, text = _split_front_matter(text)
+    text = _NOTED.sub(
+        lambda part: part["code"] or (_show(part).strip() if part["tag"] else ""), text
+    )
     text = with_notes_below(with_definitions(without_myst(text)))
     lines = _without_block_markers(text.split("\n"))
     env: dict[str, Any] = {}  # the links that are defined
@@ -131,6 +138,8 @@ def _blocks(
             blocks = html_blocks("\n".join(lines[line:end]))
         elif token.type == "html_block" and _HEADING.search(block := "\n".join(texts[line:end])):
             blocks = [*_with_headings(block)]
+        elif token.type == "paragraph_open" and (grid := _grid_table(lines[line:end])):
+            blocks = grid
         else:
             continue
         yield "\n".join(texts[start:line]).strip()
@@ -147,6 +156,18 @@ def _with_headings(block: str) -> Iterator[Block]:
             yield Heading(text, int(heading[1]))
         end = heading.end()
     yield block[end:].strip()
+
+
+def _grid_table(lines: Sequence[str]) -> Sequence[Block]:
+    """Return the table that lines draw, as pandoc writes it; none if they draw none."""
+    if not _RULE.fullmatch(lines[0].strip()) or find_spec("docutils") is None:
+        return []
+    from uec_rag.documents.rst import read_rst
+
+    rows = map(str.strip, lines)  # in whose rules colons say how a column is aligned
+    drawn = (row.replace(":", row[2]) if _RULE.fullmatch(row) else row for row in rows)
+    blocks = read_rst("\n".join(drawn)).pages[0].blocks
+    return blocks if any(isinstance(block, Table) for block in blocks) else []
 
 
 def _grid(tokens: Sequence[Token]) -> list[list[str]]:
@@ -298,6 +319,14 @@ _OF_MDX = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+# Comments of programs for notes, "%%...%%", and those that are links to nowhere.
+_NOTED = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE}|`++[^`\n]++`++)|(?<![\w%])%%(?s:.{{0,5000}}?)%%(?!%)"
+    r"|(?P<tag>\{(?:%-? *include\b|\{[<%])(?=[^{}]*\s(?:caption|content|description|message|summary"
+    r"|text|title)=[\"'`])[^{}]*[>%]\}{1,2})"
+    r"|^ {0,3}\[[^\[\]\n]++\]:[ \t]*+(?:<>|#(?=[ \t]))[ \t]*+(?:\([^()]*+\)[ \t]*$|.*)\n?",
+    re.MULTILINE,
+)
 _NOTE = re.compile(
     rf"(?P<code>{_BLOCK_OF_CODE})"
     r"|^\[\^(?P<name>[^\[\]\s]++)\]:.*(?:\n++[ \t]++\S.*|\n(?!\[\^|\s|```|~~~|#).+)*+",
@@ -305,8 +334,9 @@ _NOTE = re.compile(
 )
 _PARAGRAPH = re.compile(rf"{_BLOCK_OF_CODE}|(?:^(?![ \t>]*+(?:```|~~~)).*\S.*\n?)+", re.MULTILINE)
 _REFERENCE = re.compile(r"\[\^([^\[\]\s]++)\]")
-_TITLE = re.compile(
-    r"(?<![\w-])(?:title|label|caption|summary|heading|header)="
+_TITLE = re.compile(  # and the name of a parameter, as Mintlify writes it
+    r"(?:(?<![\w-])(?:title|label|caption|summary|heading|header|description)"
+    r"|(?<=<ParamField )\s*(?:path|query|body)|(?<=<ResponseField )\s*name)="
     r"(?:\{\s*+)?(?P<mark>[\"'`])(?P<text>(?:\\.|(?!(?P=mark))[^\\])*+)(?P=mark)"
 )
 _MYST = re.compile(

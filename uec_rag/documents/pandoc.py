@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from uec_rag.documents.asciidoc import without_comments
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, deeper
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.office import tables_with_spans
@@ -30,6 +31,13 @@ def _without_list(signs: re.Match[bytes]) -> bytes:
     return re.sub(rb"\\(?:ls|ilvl)\d+\s?", b"", signs[1]) + (b" " + number + b" ") * bool(number)
 
 
+def _in_table(row: re.Match[bytes]) -> bytes:
+    """Return a row whose cells are marked as such, without which they are lines to pandoc."""
+    if b"\\intbl" in row[0]:
+        return row[0]
+    return re.sub(rb"(\\cellx\d++(?!\s*\\c)|\\pard\b)\s?", rb"\1\\intbl ", row[0])
+
+
 # What pandoc would drop or double, and what is put in its place.
 _MENDED: dict[str, Sequence[tuple[bytes | re.Pattern[bytes], bytes | Callable[..., bytes]]]] = {
     "latex": (
@@ -42,6 +50,7 @@ _MENDED: dict[str, Sequence[tuple[bytes | re.Pattern[bytes], bytes | Callable[..
         (rb"\{\\\*\\footnote\b", rb"{\\footnote"),
         (rb"\{\\v\b(?!0)[^{}]*\}", b""),
         (_SIGNS, _without_list),
+        (rb"\\trowd\b(?:(?!\\trowd\b)(?s:.)){0,5000}?\\row\b", _in_table),
     ),
 }
 _NOT_INCLUDED = "Could not load include file"
@@ -56,7 +65,8 @@ def read_markup(data: bytes, form: str) -> Content:
     else:
         declared = _DECLARED.match(data)
         text, notes = decode(data, declared and declared[1].decode())
-        data, left_out["included file"] = _INCLUDED.subn(b"", _DECLARED.sub(b"", text.encode(), 1))
+        shown = without_comments(text) if form == "asciidoc" else text
+        data, left_out["included file"] = _INCLUDED.subn(b"", _DECLARED.sub(b"", shown.encode(), 1))
         for pattern, mended in _MENDED.get(form, ()):
             data = re.sub(pattern, mended, data)
         if form == "man" and re.search(rb"^\.Dd\b", data, re.MULTILINE):

@@ -23,13 +23,19 @@ _NOTHING += " geen niets ingen inget brak \u043d\u0435\u0442"
 _NOTHING += " \u65e0 \u6ca1\u6709 \u306a\u3057 \uc5c6\uc74c"
 _NO_ANSWER = NULL | {*_NOTHING.split(), "no answer", "no answers", "not answerable"}
 _BETWEEN = re.compile(r"(\s*[\n,;|]\s*|\s+)")  # the names in a cell
+# Columns that say whether a passage answers, and what they say if it does not, beside numbers.
+_GRADES = {"relevance", "relevant", "is_relevant", "rel", "label", "score", "grade", "judgment"}
+_GRADES |= {"judgement", "qrel"}
+_WRONG = {"irrelevant", "not relevant", "non-relevant", "nonrelevant", "not_relevant", "no", "n"}
+_WRONG |= {"false", "f", "wrong", "negative", "incorrect", "unrelated", "bad"}
 _LONGEST_NAME = 60  # words, and what is between them
 
 
 def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
     """Read questions and, if they are labelled, what their cells say of the passages that answer.
 
-    The column relevant_ids holds ids or files, as `find_labels` takes them. The cells of several
+    The column relevant_ids holds ids or files, as `find_labels` takes them. Rows that a column such
+    as "relevance" grades 0, or "irrelevant", are left out. The cells of several
     rows with the same question are combined; "" among others says that a row has none.
 
     Raises FileNotFoundError if the file does not exist, and ValueError if it is no such table or a
@@ -62,6 +68,9 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
                 f"{row_name}: {surplus[0]!r:.60} belongs to none of the columns {names}. Quote a "
                 "cell that holds a comma; several ids go into a quoted cell, or into a row each."
             )
+        grades = (cell for name, cell in zip(header, cells, strict=False) if name in _GRADES)
+        if labelled and any(map(_is_wrong, grades)):
+            continue
         question, *ids = (cells[header.index(column)].strip() for column in columns)
         if not question:
             raise ValueError(f"{row_name}: expected some text as query, got {question!r}")
@@ -134,6 +143,14 @@ def find_labels(
             f"first {contradicted[0]!r:.80}; the answer counts. Correct the table"
         )
     return ids_of
+
+
+def _is_wrong(grade: str) -> bool:
+    """Return whether a grade says that a passage does not answer: 0, -1, "irrelevant"."""
+    text = grade.strip().casefold()
+    number = re.fullmatch(r"[-+\u2212]?\d+(?:[.,]\d+)?", text)
+    is_negative = text.startswith(("-", "\u2212")) or not text.strip("+0.,")
+    return text in _WRONG or (number is not None and is_negative)
 
 
 def _is_none(label: str) -> bool:

@@ -27,8 +27,9 @@ _OTHER_IN_SPHINX = ("class", "code", "code-block", "sourcecode", "include", "raw
 _EMPTY = """
     currentmodule py:currentmodule default-domain highlight include index literalinclude module
     py:module program tabularcolumns raw image toctree setting signal event control testsetup
-    testcleanup highlightlang
+    testcleanup highlightlang todo todolist comment
 """
+_SHOWN_BY = {"html", "builder_html", "not", "singlehtml", "dirhtml"}  # tags of ".. only::"
 _VERSIONS = {
     "versionadded": "Added in version",
     "versionchanged": "Changed in version",
@@ -60,6 +61,9 @@ class _Shown(Directive):
     def run(self) -> list[nodes.Node]:
         name = self.name.casefold()
         if name in _EMPTY.split():
+            return []
+        tags = {*re.findall(r"\w+", " ".join(self.arguments))}
+        if name == "only" and tags and tags.isdisjoint(_SHOWN_BY):
             return []
         argument = "" if name in _UNNAMED.split() else " ".join(" ".join(self.arguments).split())
         argument = f"{_VERSIONS.get(name, '')} {argument}".strip()

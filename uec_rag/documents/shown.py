@@ -68,6 +68,8 @@ def is_gone(tag: Tag) -> bool:
 
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
+    for shadow in soup.find_all("template", shadowrootmode=True):
+        shadow.name = "div"
     tags, changed, explained = tags_of(soup), list[Tag](), set[str]()
     attributes = ((tag.attrs, key) for key in OPENING.split() for tag in tags)
     targets = {str(values[key]).lstrip("#") for values, key in attributes if key in values}
@@ -163,7 +165,10 @@ def _text_of(tag: Tag, targets: set[str]) -> str | None:
     is_raised = tag.name in ("span", "font", "small") and _RAISED.search(str(tag.get("style")))
     if tag.name in ("sub", "sup") or is_raised:
         return _mark(tag)
-    if tag.name in ("time", "select", "input") and (form_text := _of_form(tag)) is not None:
+    if (
+        tag.name in ("time", "select", "textarea", "input")
+        and (form_text := _of_form(tag)) is not None
+    ):
         return form_text
     if tag.name == "ol":
         _write_numbers(tag)
@@ -178,14 +183,18 @@ def _of_form(tag: Tag) -> str | None:
         return None if is_told else f"{text} ({moment})" if text else moment
     before = tag.find_previous(string=True)
     blank = "" if before is None or str(before)[-1:].isspace() else " "
+    after = "" if tag.next_sibling is None else tag.next_sibling.get_text()
+    blank_after = " " * after[:1].isalnum()
+    if tag.name == "textarea":
+        return f"{blank}{tag.get_text().strip()}{blank_after}"
     if tag.name == "input":
         is_text = str(tag.get("type", "text")).lower() in _TYPED.split()
-        return f"{blank}{tag['value']}" if is_text and tag.get("value") else None
+        return f"{blank}{tag['value']}{blank_after}" if is_text and tag.get("value") else None
     options = tag.find_all("option")
     selection = [option for option in options if option.has_attr("selected")] or options
     is_menu = len(selection) > _MOST_OPTIONS or tag.find_parent(["nav", "header", "footer"])
     names = ", ".join(" ".join(option.get_text().split()) for option in selection)
-    return "" if is_menu or not names else f"{blank}{names}"
+    return "" if is_menu or not names else f"{blank}{names}{blank_after}"
 
 
 def _icon(tag: Tag) -> str:
@@ -273,10 +282,11 @@ def _mark(mark: Tag) -> str | None:
 def _write_numbers(items: Tag) -> None:
     """Write the letters of a list, and numbers that go another way than from one to the next."""
     children, shape = items.find_all("li", recursive=False), SHAPES.get(str(items.get("type", "")))
+    is_own = any(item.has_attr("value") for item in children)
     step = -1 if items.has_attr("reversed") else 1
     number = to_integer(items.get("start"), 1 if step > 0 else len(children))
     for item in children:
         number = to_integer(item.get("value"), number)
-        if shape or step < 0 or item.has_attr("value"):
+        if shape or step < 0 or is_own:
             item.insert(0, f"{OWN_NUMBER}{write_number(number, shape or 'decimal')}. ")
         number += step

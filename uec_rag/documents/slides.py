@@ -13,6 +13,8 @@ from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.plain_text import linked, raised, struck
 
+_SAME_LINE = 137_160  # half the height of a line of 18 points, in English metric units
+
 
 def read_pptx(data: bytes) -> Content:
     """Read one page per slide, headed by its title, with texts, tables and speaker notes."""
@@ -33,7 +35,7 @@ def read_pptx(data: bytes) -> Content:
 
 
 def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) -> Iterator[Block]:
-    for shape in shapes:
+    for shape in _in_order(shapes):
         if shape.shape_id == title:
             continue
         if hasattr(shape, "shapes"):  # a group
@@ -54,6 +56,17 @@ def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) ->
             yield text
         else:
             yield from _drawn(shape, left_out)
+
+
+def _in_order(shapes: Iterable[Any]) -> Iterator[Any]:
+    """Yield shapes from above, and those that begin at about the same height from the left."""
+    row = list[Any]()
+    for shape in sorted(shapes, key=lambda shape: shape.top or 0):
+        if row and (shape.top or 0) - (row[0].top or 0) > _SAME_LINE:
+            yield from sorted(row, key=lambda shape: shape.left or 0)
+            row = []
+        row.append(shape)
+    yield from sorted(row, key=lambda shape: shape.left or 0)
 
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401

@@ -101,6 +101,7 @@ def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> N
     """Leave of a part what mammoth reads: paragraphs, runs, text and tables."""
     choose_alternatives(root)
     _replace(root)
+    _fill(root)
     for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{W}r"))]:
         parent = element.getparent()
         if parent is not None and not parent.tag.endswith("Pr"):  # of a whole paragraph, a mark
@@ -139,6 +140,26 @@ def _replace(root: Element) -> None:
         choice = entries[int(at.get(f"{W}val", 0)) if at is not None else 0 :][:1]
         field = listed.getparent().getparent().getparent()
         field.addprevious(_run("".join(entry.get(f"{W}val") for entry in choice)))
+
+
+def _fill(root: Element) -> None:
+    """Empty the controls that show what to enter, and put drop caps before their words."""
+    for mark in root.iter(f"{W}showingPlcHdr"):
+        control = mark.getparent().getparent()
+        for run in [*control.iter(f"{W}r")] if mark.get(f"{W}val") not in ("0", "false") else ():
+            if next(run.iterancestors(f"{W}sdt")) is control:
+                run.getparent().remove(run)
+    for frame in [*root.iter(f"{W}framePr")]:
+        cap = frame.getparent().getparent()
+        runs, text = cap.findall(f"{W}r"), _text(cap).strip()
+        below = next(cap.itersiblings(f"{W}p"), None)
+        is_cap = frame.get(f"{W}dropCap", "none") != "none" or (len(text) < 3 and text.isalpha())
+        if is_cap and text and below is not None and has_text(_text(below)):
+            runs[-1][-1].text = (runs[-1][-1].text or "").rstrip()
+            properties = below.find(f"{W}pPr")
+            at = 0 if properties is None else 1
+            below[at:at] = runs
+            cap.getparent().remove(cap)
 
 
 def _join_runs(root: Element) -> None:
