@@ -36,6 +36,7 @@ SHORT_ONLY = {
     "uec_rag.questions.replies": LONGEST_ASKED,
     "uec_rag.questions.languages": LONGEST_ASKED,
     "uec_rag.questions.grammar": LONGEST_ASKED,
+    "uec_rag.questions.frames": LONGEST_ASKED,
     "uec_rag.questions.user_messages": LONGEST_ASKED,
     "uec_rag.base.text._LINK": 500,
     "uec_rag.documents.number_formats._TOKEN": 255,

@@ -9,7 +9,7 @@ from functools import cache
 
 import regex
 
-from uec_rag.base.text import ADDRESS
+from uec_rag.base.text import ADDRESS, LONGEST_ASKED
 from uec_rag.questions.grammar import WORDS, is_question, refers_back
 from uec_rag.questions.languages import (
     ENGLISH,
@@ -33,7 +33,8 @@ LABEL, SPEAKER = (
 )
 _CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AaPp][Mm])?(?:Z|[+-]\d\d:?\d\d)?"
 _DAY = r"\d{4}-\d\d-\d\d[T ]|\d\d?/(?:\d\d?|\p{L}{3})/\d\d(?:\d\d)?[:,]? ?|\p{L}{3} +\d\d? "
-_HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?|[\w-]+(?:\.[\w-]+)*:\d{2,5})(?![\w.])"
+_NAME = r"(?<![\w.-])[\w-]++(?:\.[\w-]++)"
+_HOST = rf"(?:\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d{{2,5}})?|{_NAME}*+:\d{{2,5}})(?![\w.])"
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|FATAL|CRIT(?:ICAL)?|SEVERE|TRACE)"
 # What a log or a chat writes before a line: time, level, process, host, logger, who speaks.
 _PARTS = (
@@ -51,7 +52,7 @@ _LOGGED = regex.compile(
 # Of what failed, or is logged: where, and by which number.
 _OF_LOG = regex.compile(
     rf"['\"]?(?:{_HOST}|(?<![\w.])/[\w.-]+(?:/[\w.-]+)+)['\"]?"
-    r"|\[Errno \d+\]|(?:[\w-]+\.[\w.-]+,? )?\bport \d+|\(\d+\)"
+    rf"|\[Errno \d+\]|(?:{_NAME}++,? )?\bport \d+|\(\d+\)"
     r"|\b(?!msg)\w+=\S+|\bmsg=",
     regex.IGNORECASE,
 )
@@ -87,7 +88,7 @@ FAILURE = regex.compile(
 )
 """The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository"."""
 
-_FAILED = regex.compile(r"(?:[\w.$]+(?:Error|Exception): ?)+")  # whose name is seldom documented
+_FAILED = regex.compile(r"(?<![\w.$])(?:[\w.$]++(?<=Error|Exception): ?)+")  # whose name is seldom documented
 _CLAUSE_END = regex.compile(
     r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra|Art|Ch|Fig|Abs|Vol)\.)"
     r"(?<=[.!?;,][\"'”’»)\]]?)\s+(?!\()|(?<=[？؟])|\s{0,80}\n\s*"
@@ -118,7 +119,7 @@ def without_frame(message: str) -> tuple[str, str]:
     >>> without_frame('You say "We help". How long do refunds take?\n\nKind regards\nTheo')
     ('How long do refunds take?', 'You say "We help".')
     """
-    if not _MARKS.search(message):
+    if len(message) > LONGEST_ASKED or not _MARKS.search(message):
         return message, ""
     text, pieces = _LOGGED.sub("", message).strip(), list[str]()
     if text != message.strip():
@@ -184,6 +185,8 @@ def asking_clause(question: str, language: str = ENGLISH) -> str:
     >>> asking_clause("The tablet?"), asking_clause("db.OldError: Connection refused")
     ('The tablet?', 'Connection refused')
     """
+    if len(question) > LONGEST_ASKED:
+        return question
     if FAILURE.match(question):
         return _FAILED.sub("", question) or question
     clauses = [*filter(None, _CLAUSE_END.split(question))]
