@@ -24,16 +24,16 @@ from uec_rag.langchain import UECRetriever
 
 HOME = Path(uec_rag.__file__).parent
 REACHED = {
-    "lines of uec_rag": 29_082,
-    "files of uec_rag": 178,
-    "lines of tests": 30_485,
-    "lines of benchmarks": 9_533,
-    "words of docs": 13_505,
+    "lines of uec_rag": 29_662,
+    "files of uec_rag": 181,
+    "lines of tests": 30_824,
+    "lines of benchmarks": 9_602,
+    "words of docs": 13_726,
     "files of a question": 48,
-    "functions of a question": 379,
-    "depth of a question": 18,
+    "functions of a question": 393,
+    "depth of a question": 21,
     "files of an addition": 31,
-    "functions of an addition": 167,
+    "functions of an addition": 172,
 }
 TEXTS = [
     "Refunds are paid within 14 days of the return reaching our warehouse.",

@@ -65,8 +65,8 @@ def read_markup(data: bytes, form: str) -> Content:
     else:
         declared = _DECLARED.match(data)
         text, notes = decode(data, declared and declared[1].decode())
-        shown = without_comments(text) if form == "asciidoc" else text
-        data, left_out["included file"] = _INCLUDED.subn(b"", _DECLARED.sub(b"", shown.encode(), 1))
+        body = without_comments(text) if form == "asciidoc" else text
+        data, left_out["included file"] = _INCLUDED.subn(b"", _DECLARED.sub(b"", body.encode(), 1))
         for pattern, mended in _MENDED.get(form, ()):
             data = re.sub(pattern, mended, data)
         if form == "man" and re.search(rb"^\.Dd\b", data, re.MULTILINE):

@@ -88,7 +88,8 @@ FAILURE = regex.compile(
 )
 """The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository"."""
 
-_FAILED = regex.compile(r"(?<![\w.$])(?:[\w.$]++(?<=Error|Exception): ?)+")  # whose name is seldom documented
+# Names of errors, which are seldom documented.
+_FAILED = regex.compile(r"(?<![\w.$])(?:[\w.$]++(?<=Error|Exception): ?)+")
 _CLAUSE_END = regex.compile(
     r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra|Art|Ch|Fig|Abs|Vol)\.)"
     r"(?<=[.!?;,][\"'”’»)\]]?)\s+(?!\()|(?<=[？؟])|\s{0,80}\n\s*"

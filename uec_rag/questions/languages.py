@@ -149,9 +149,9 @@ def language_of(text: str) -> str:
     ['de', 'zh', '']
     """
     # "Bonjour, merci", before its words, of which "sera" is also French.
-    known, parts = _greetings(), map(str.strip, _PARTS.findall(text.casefold()))
-    greetings = [phrase for part in parts for phrase in ([part] if part in known else part.split())]
-    greeted = {*languages()}.intersection(*(known.get(phrase, ()) for phrase in greetings))
+    codes, parts = _greetings(), map(str.strip, _PARTS.findall(text.casefold()))
+    greetings = [phrase for part in parts for phrase in ([part] if part in codes else part.split())]
+    greeted = {*languages()}.intersection(*(codes.get(phrase, ()) for phrase in greetings))
     if len(greeted) == 1:
         return min(greeted)
     points = defaultdict[str, float](float)

@@ -419,7 +419,7 @@ def _in_order(block: Block, orders: Mapping[int, list[int]]) -> Block:
 
     top, texts = block.top, sort(block.texts)
     passages = [
-        {at: hits[old] for at, old in enumerate(of_row.tolist()) if old in hits}
+        {at: hits[row] for at, row in enumerate(of_row.tolist()) if row in hits}
         for hits, of_row in zip(block.passages, order, strict=True)
     ]
     return replace(
