@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -91,7 +91,7 @@ class Search:
     list_all: Callable[[], Sequence[Passage]] | None = None
     exact: Callable[[Any, Any, int], Sequence[Passage]] | None = None
     _limit: float = math.inf  # that the store was seen to give at once
-    _sound: set[Hashable] = field(default_factory=set)  # conditions seen to leave out nothing
+    _sound: set[str] = field(default_factory=set)  # filters seen to leave out nothing
     _warnings: set[object] = field(default_factory=set)
 
     def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
@@ -114,7 +114,7 @@ class Search:
                     break
         except Exception as error:
             trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
-        key = key_of(condition)
+        key = _written(filter, condition)
         is_sound = terms is not None and is_all and not trouble and key in self._sound
         if len(hits) >= self.count or is_sound:
             return hits[: self.count]
@@ -156,7 +156,7 @@ class Search:
                 hits, _, is_all = self._look_for(condition, partial(self._ask, question, terms))
         except Exception as error:
             trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
-        key = key_of(condition)
+        key = _written(filter, condition)
         if len(hits) >= self.count or (is_all and key in self._sound):
             return hits[: self.count]
         plain, has_all = partial(self._plain, question), True
@@ -267,6 +267,14 @@ _CUT = (
 
 class Incomplete(list[Passage]):
     """Candidates of a store that may have others, so that none of them says nothing."""
+
+
+def _written(filter: Filter, condition: Condition) -> str | None:
+    """Return a filter as it is written, to know it again by; None if a function is part of it.
+
+    Two that mean the same may become others in a store: 5.0 finds there what [5.0] leaves out.
+    """
+    return None if key_of(condition) is None else repr(filter)
 
 
 def _with_text(
