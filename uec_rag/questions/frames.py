@@ -104,7 +104,7 @@ def _closings() -> regex.Pattern[str]:
         text for table in tables().values() for text in split_phrases(table.get("signs", ""))
     )
     return regex.compile(
-        rf"(?:\A|(?<=[.?!])[ \t(]+|[\n(]\W{0, 20})(?:(?:{any_of(phrases)})\b|--[ \t]*(?=\n))"
+        rf"(?:\A|(?<=[.?!])[ \t(]+|[\n(]\W{{0,20}})(?:(?:{any_of(phrases)})\b|--[ \t]*(?=\n))"
         r"(?:[^?？؟\n]{0,80}(?:\n|\Z)){1,8}\s*\Z",
         regex.IGNORECASE,
     )
