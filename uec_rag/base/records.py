@@ -16,14 +16,14 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import wraps
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, TypeVarTuple, cast
 
 import msgspec
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-P = ParamSpec("P")
+Texts = TypeVarTuple("Texts")
 
 _OF_ENTRY = 50  # characters that keeping a text takes beyond its own
 
@@ -138,7 +138,7 @@ class Recent(dict[K, V]):
         self.clear()
 
 
-def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def remembered(limit: int) -> Callable[[Callable[[*Texts], T]], Callable[[*Texts], T]]:
     """Let a function of texts remember what it returned last, up to so many characters of texts.
 
     Nothing is remembered for a longer text: what many users ask of stays in memory for good.
@@ -156,15 +156,15 @@ def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     ('A', 'A', 200, 200)
     """
 
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Callable[[*Texts], T]) -> Callable[[*Texts], T]:
         recent = Recent[Any, tuple[int, T]](limit, itemgetter(0))
         if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
             os.register_at_fork(after_in_child=recent.restart)
 
         @wraps(function)
-        def use(*texts: P.args, **keywords: P.kwargs) -> T:
+        def use(*texts: *Texts) -> T:
             if (row := recent.use(texts)) is None:
-                row = sum(map(len, cast(Any, texts))) + _OF_ENTRY, function(*texts, **keywords)
+                row = sum(map(len, cast(Any, texts))) + _OF_ENTRY, function(*texts)
                 if row[0] <= limit:
                     recent.keep(texts, row)
             return row[1]
