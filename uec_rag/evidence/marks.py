@@ -237,12 +237,7 @@ def calendar_words() -> frozenset[str]:
 
 def abbreviates(short: str, word: str) -> bool:
     """Return whether a word begins with a short one, or this is a contraction of it."""
-    return word.startswith(short) or is_contraction(short, word)
-
-
-def is_contraction(short: str, word: str) -> bool:
-    """Return whether two or three letters are the first, one inside and the last of a word."""
-    return short in contractions(word)
+    return word.startswith(short) or short in contractions(word)
 
 
 def contractions(word: str) -> set[str]:

@@ -393,8 +393,8 @@ def texts_first(block: Block, rankings: list[Ranking]) -> list[Ranking]:
     orders = dict[int, list[int]]()
     for row, words in enumerate(block.words):
         if words.tables_beside:
-            _, mu, _ = _compare_texts(block, row)
-            order = np.argsort(-mu[:LIKENED], kind="stable").tolist()
+            logits = rankings[row].comparison.logits[:LIKENED]
+            order = np.argsort(-logits, kind="stable").tolist()
             orders |= {row: order} if order[0] else {}
     by_texts = judge(_in_order(block, orders), by_texts=True) if orders else rankings
     for row in orders:
