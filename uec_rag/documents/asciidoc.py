@@ -1,4 +1,4 @@
-"""What an AsciiDoc processor leaves out before it reads: comments, and text on a condition."""
+"""Remove comments and conditional text from AsciiDoc, as a processor does before it reads."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an answer in a log does: it answers, says that there is no answer, or asks back."""
+"""Outcomes of the answers in a log: an answer, a refusal or a question back."""
 
 from __future__ import annotations
 

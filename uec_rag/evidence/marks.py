@@ -1,4 +1,4 @@
-"""What stands in a text that may be a name or a part of one, each kind found once."""
+"""Marks of a text: all that may be a name or a part of one, each kind found once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST_INITIALS = 6
 
 
 class Marks:
-    """What stands in a text that may be a name or a part of one, each kind found once."""
+    """All of a text that may be a name or a part of one, each kind found once."""
 
     def __init__(self, text: str) -> None:
         self.text, self._by_language = text, dict[str, tuple[Token, ...]]()
@@ -71,7 +71,7 @@ class Marks:
 
     @cached_property
     def parts(self) -> frozenset[str]:
-        """What `has_all_words` looks for words among."""
+        """The words and their parts among which `has_all_words` looks."""
         return lexical.parts_in(self.text)
 
     @cached_property

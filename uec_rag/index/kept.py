@@ -1,4 +1,4 @@
-"""What an index keeps and learns: one for all of its views."""
+"""The state that an index keeps and learns, shared by all of its views."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class _OfAll(Generic[T]):
 
 
 class IndexView:
-    """What one view of an index does: search, look up, label and count what it shows.
+    """One view of an index: it searches, looks up, labels and counts the passages that it shows.
 
     Its slots are its own; all else is what the index keeps, which it shares, and which a tenant's
     view does not change.

@@ -1,4 +1,4 @@
-"""What stands around a question and is no part of it, and the clause of it that asks.
+"""The frame around a question, which is no part of it, and the clause that asks.
 
 These are lines, quotations, brackets, addresses, signatures, and what a log writes before a line.
 """

@@ -27,7 +27,7 @@ ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
 _EQUALITIES = ("$eq", "$in", "$contains")
 _NONE: object = object()  # in place of a value
 MISSING = object()
-"""What stands in place of the value of a key that metadata lack."""
+"""A placeholder for the value of a key that metadata lack."""
 
 
 @dataclass(frozen=True)

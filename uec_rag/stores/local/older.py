@@ -19,7 +19,7 @@ _TABLES = ("passages", "dead", "settings")  # which are as they were since forma
 
 
 class OlderContents:
-    """What an index of an older format still gives, while no process writes to it.
+    """The passages and settings of an index of an older format, while no process writes to it.
 
     Its folder is left as it is: SQLite writes nothing beside the database.
 
