@@ -24,7 +24,7 @@ from uec_rag.langchain import UECRetriever
 
 HOME = Path(uec_rag.__file__).parent
 REACHED = {
-    "lines of uec_rag": 29_664,
+    "lines of uec_rag": 29_662,
     "files of uec_rag": 181,
     "lines of tests": 30_824,
     "lines of benchmarks": 9_602,

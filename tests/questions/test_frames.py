@@ -24,14 +24,9 @@ def test_a_question_within_other_text_is_answered_as_alone(shop, frame):
     assert found == [("answer", f"p{place}") for _, place in ROWS["questions"]]
 
 
-@pytest.mark.parametrize(("question", "closing"), ROWS["closed"])
-def test_what_closes_a_message_is_no_part_of_it(question, closing):
+@pytest.mark.parametrize(("question", "closing"), ROWS["closings"])
+def test_a_closing_is_a_frame_and_a_part_of_a_question_is_none(question, closing):
     assert without_frame(question + closing) == (question, "")
-
-
-@pytest.mark.parametrize("text", ROWS["wholes"])
-def test_a_part_of_a_question_is_no_frame(text):
-    assert without_frame(text) == (text, "")
 
 
 def test_a_pasted_error_is_answered_by_the_line_that_says_what_failed():
